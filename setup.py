@@ -1,0 +1,91 @@
+"""Builds the compiled modules; everything else about the package is in pyproject.toml.
+
+Every ``.pyx`` below ``mta/`` becomes an extension module, so a new one needs no entry here.
+The generated C goes to ``build/cython``, never beside the sources, and so into no distribution.
+
+Environment:
+    MTA_NATIVE=1   compile for the processor of this machine only (``-march=native``)
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import Cython
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+# Compiled with two processes: the modules are few, and small machines have two cores.
+JOBS = 2
+
+BUILD_DIR = Path("build/cython")
+
+DIRECTIVES = {
+    "language_level": 3,
+    "boundscheck": False,
+    "wraparound": False,
+    "cdivision": True,
+    "initializedcheck": False,
+    "freethreading_compatible": True,
+    "embedsignature": True,
+}
+
+# -ffp-contract=off: the error terms of TwoSum and TwoProd are exact only if every operation is
+# rounded by itself. A compiler that fuses a*b+c (gcc does by default where the target has FMA)
+# would give other doubles on other machines.
+UNIX_FLAGS = ["-O3", "-Wall", "-ffp-contract=off"]
+MSVC_FLAGS = ["/O2", "/fp:precise"]
+NATIVE_FLAGS = ["-march=native"]
+
+
+def _native() -> bool:
+    return os.environ.get("MTA_NATIVE", "0") not in ("", "0")
+
+
+def _settings() -> str:
+    """What no file date shows: when this differs from the last build, all is built again."""
+    return repr((Cython.__version__, DIRECTIVES, UNIX_FLAGS, _native()))
+
+
+def _extensions() -> list[Extension]:
+    paths = sorted(Path("mta").rglob("*.pyx"))
+    return [Extension(".".join(p.with_suffix("").parts), [p.as_posix()]) for p in paths]
+
+
+class BuildExt(build_ext):
+    """Runs Cython only when something is really built (not for ``egg_info`` or ``sdist``)."""
+
+    def initialize_options(self) -> None:
+        super().initialize_options()
+        self.parallel = JOBS
+
+    def run(self) -> None:
+        stamp = BUILD_DIR / "settings"
+        self.force = bool(self.force) or not stamp.exists() or stamp.read_text() != _settings()
+        generated = cythonize(
+            _extensions(),
+            build_dir=str(BUILD_DIR),
+            compiler_directives=DIRECTIVES,
+            nthreads=JOBS,
+            force=self.force,
+        )
+        by_name = {made.name: made for made in generated}
+        for ext in self.extensions:
+            made = by_name[ext.name]
+            ext.sources, ext.depends = made.sources, made.depends
+        super().run()
+        stamp.parent.mkdir(parents=True, exist_ok=True)
+        stamp.write_text(_settings())  # last, so that a failed build is forced again
+
+    def build_extensions(self) -> None:
+        msvc = self.compiler.compiler_type == "msvc"
+        flags = MSVC_FLAGS if msvc else UNIX_FLAGS + (NATIVE_FLAGS if _native() else [])
+        for ext in self.extensions:
+            ext.extra_compile_args = [*flags, *ext.extra_compile_args]
+        super().build_extensions()
+
+
+if __name__ == "__main__":
+    setup(ext_modules=_extensions(), cmdclass={"build_ext": BuildExt})
