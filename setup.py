@@ -14,6 +14,7 @@ from pathlib import Path
 
 import Cython
 from Cython.Build import cythonize
+from Cython.Compiler.Errors import CompileError
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
@@ -54,6 +55,19 @@ def _extensions() -> list[Extension]:
     return [Extension(".".join(p.with_suffix("").parts), [p.as_posix()]) for p in paths]
 
 
+def _cythonized(force: bool) -> list[Extension]:
+    try:
+        return cythonize(
+            _extensions(),
+            build_dir=str(BUILD_DIR),
+            compiler_directives=DIRECTIVES,
+            nthreads=JOBS,
+            force=force,
+        )
+    except CompileError as error:  # Cython has printed what is wrong; spare the traceback
+        raise SystemExit(f"Cython could not compile {error}") from None
+
+
 class BuildExt(build_ext):
     """Runs Cython only when something is really built (not for ``egg_info`` or ``sdist``)."""
 
@@ -64,14 +78,7 @@ class BuildExt(build_ext):
     def run(self) -> None:
         stamp = BUILD_DIR / "settings"
         self.force = bool(self.force) or not stamp.exists() or stamp.read_text() != _settings()
-        generated = cythonize(
-            _extensions(),
-            build_dir=str(BUILD_DIR),
-            compiler_directives=DIRECTIVES,
-            nthreads=JOBS,
-            force=self.force,
-        )
-        by_name = {made.name: made for made in generated}
+        by_name = {made.name: made for made in _cythonized(self.force)}
         for ext in self.extensions:
             made = by_name[ext.name]
             ext.sources, ext.depends = made.sources, made.depends

@@ -1,0 +1,60 @@
+"""Holds the compiled modules to the import order: they stand below everything but the errors.
+
+import-linter reads Python files only. This reads the ``.pyx`` and ``.pxd`` files of ``mta`` and
+reports every import of a module of ours that is neither compiled itself nor ``mta.errors``.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+ALLOWED_PYTHON = {"mta.errors"}
+IMPORT = re.compile(
+    r"^[ \t]*(?:from[ \t]+(?P<source>[.\w]+)[ \t]+)?c?import[ \t]+"
+    r"(?:\((?P<block>[^)]*)\)|(?P<line>[^\n#]*))",
+    re.MULTILINE,
+)
+
+
+def compiled_modules(package: Path) -> dict[str, list[Path]]:
+    """The sources of every compiled module, by its name."""
+    modules: dict[str, list[Path]] = {}
+    for path in sorted([*package.rglob("*.pyx"), *package.rglob("*.pxd")]):
+        name = ".".join(path.relative_to(package.parent).with_suffix("").parts)
+        modules.setdefault(name, []).append(path)
+    return modules
+
+
+def imported(text: str) -> set[str]:
+    """The modules that a Cython source imports; ``from mta import x`` counts as ``mta.x``."""
+    found: set[str] = set()
+    for match in IMPORT.finditer(text):
+        listed = (match["block"] or match["line"]).split(",")
+        names = [name.split()[0] for name in listed if name.strip()]
+        source = re.sub(r"^\.", "mta.", match["source"] or "").rstrip(".")
+        if source == "mta":
+            found.update(f"mta.{name}" for name in names)
+        else:
+            found.update([source] if source else names)
+    return found
+
+
+def violations(package: Path) -> list[str]:
+    """One line for every import that goes the wrong way."""
+    modules = compiled_modules(package)
+    allowed = modules.keys() | ALLOWED_PYTHON
+    return [
+        f"{path}: a compiled module may not import {name}"
+        for paths in modules.values()
+        for path in paths
+        for name in sorted(imported(path.read_text(encoding="utf-8")))
+        if name.split(".")[0] in ("mta", "spark_bridge") and name not in allowed
+    ]
+
+
+if __name__ == "__main__":
+    found = violations(Path("mta"))
+    print("\n".join(found) or "Compiled modules: order kept.")
+    sys.exit(bool(found))
