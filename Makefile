@@ -8,7 +8,7 @@ BUILD_INPUTS := setup.py pyproject.toml $(wildcard mta/*.pyx mta/*.pxd mta/*.pxi
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test bench lint types clean
+.PHONY: help run test bench lint types format clean
 
 help:  ## Say what can be made
 	@echo "usage: make TARGET [PYTHON=python3]"
@@ -28,6 +28,9 @@ lint: $(VENV)/test.stamp  ## Check style and format only
 
 types: $(VENV)/test.stamp  ## Check types, stubs and the import order only
 	PATH=$(CURDIR)/$(BIN):$$PATH scripts/check types stubs imports
+
+format: $(VENV)/test.stamp  ## Bring the sources into the format that lint asks for
+	$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format .
 
 clean:  ## Remove everything made: environment, builds, caches, results
 	rm -rf $(VENV) build dist out *.egg-info .asv .hypothesis .import_linter_cache
