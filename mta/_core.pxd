@@ -1,0 +1,294 @@
+# cython: language_level=3
+"""The dyadic forest: windows over any monoid, in O(1) combines a slide (MTA, 2018; AMTA).
+
+Rows have positions, counted up and never reused while the window holds anything. The node of
+level ``l`` with index ``j`` covers positions ``[j 2^l, (j + 1) 2^l)``; each level is one ring
+addressed by index. The window ``[front, back)`` is split at ``split``, the position in
+``(front, back]`` divisible by the largest power of two. Left and right of it the window falls
+apart into one node per set bit of ``split - front`` and ``back - split``:
+
+- ``suffix[l]``, for a set bit l of ``split - front``: the aggregate from that node to ``split``,
+- ``prefix[l]``, for a set bit l of ``back - split``: the aggregate from ``split`` to its end,
+
+so that the answer is ``suffix[lowest bit] · prefix[lowest bit]``. All three are functions of
+(front, back, the values) alone, however the window came to be there. That is what makes the
+answers independent of chunking, restarts and the choice between push and batch, down to the last
+bit of a double, although floating-point combine is not associative.
+"""
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+
+from mta._monoids cimport (
+    FLOAT, Boxed, BoxedContext, Cell, Extreme, FloatSum, IntSum, Lift, Moments, Output, Part,
+    Source, Wanted, combine, identity, lift,
+)
+
+cdef extern from *:
+    """
+    #define MTA_LOWEST_BIT(x) __builtin_ctzll(x)
+    #define MTA_HIGHEST_BIT(x) (63 - __builtin_clzll(x))
+    """
+    int lowest_bit "MTA_LOWEST_BIT"(uint64_t x) nogil     # undefined for 0
+    int highest_bit "MTA_HIGHEST_BIT"(uint64_t x) nogil   # undefined for 0
+
+
+cdef enum:
+    MAX_LEVELS = 63
+
+
+cdef struct ForestState:
+    Lift how
+    int64_t base          # row position of forest position 0
+    int64_t front
+    int64_t back
+    int64_t split         # -1: suffix and prefix have to be rebuilt
+    int64_t capacity      # leaves the rings can hold, a power of two
+    void* rings[MAX_LEVELS]
+    void* suffix
+    void* prefix
+
+
+cdef void forest_release(ForestState* s) noexcept nogil
+cdef int forest_reserve(ForestState* s, size_t size) except -1 nogil
+
+
+cdef inline Part* node_at(ForestState* s, int level, int64_t position, const Part* tag) noexcept nogil:
+    return (<Part*> s.rings[level]) + ((position >> level) & ((s.capacity >> level) - 1))
+
+
+cdef inline int forest_append(ForestState* s, Part* node) except -1 nogil:
+    """Store a leaf at `back` and every node it completes; `node` becomes the topmost of them."""
+    cdef int64_t back = s.back + 1
+    cdef int level = 0, top = lowest_bit(back)
+    if s.back - s.front == s.capacity:
+        forest_reserve(s, sizeof(Part))
+    node_at(s, 0, s.back, node)[0] = node[0]
+    # A parent whose left child has begun to leave is never asked for.
+    while level < top and back - (<int64_t> 2 << level) >= s.front:
+        combine(&s.how, node, node_at(s, level, back - (<int64_t> 2 << level), node), node)
+        level += 1
+        node_at(s, level, back - (<int64_t> 1 << level), node)[0] = node[0]
+    return 0
+
+
+cdef inline int forest_insert(ForestState* s, const Part* leaf) except -1 nogil:
+    """Append a leaf. 2 combines amortised: one for the nodes it completes, one for the prefix."""
+    cdef int64_t back = s.back + 1, run = back - s.split, rest
+    cdef Part* prefix
+    cdef Part node = leaf[0]
+    forest_append(s, &node)
+    if s.split < 0 or (run & s.split) != 0:
+        return forest_split(s, s.front, back, leaf)
+    prefix = <Part*> s.prefix
+    rest = run & (run - 1)
+    if rest:
+        combine(&s.how, &prefix[lowest_bit(run)], &prefix[lowest_bit(rest)], &node)
+    else:
+        prefix[lowest_bit(run)] = node
+    s.back = back
+    return 0
+
+
+cdef inline int forest_split(
+    ForestState* s, int64_t front, int64_t back, const Part* tag
+) except -1 nogil:
+    """Make the window [front, back): find its split point, rebuild both sides in O(log n) combines.
+
+    If combine raises, the window stays what it was and `split` says that it has to be rebuilt.
+    """
+    cdef int64_t split
+    cdef int top
+    s.split = -1
+    if front < back:
+        top = highest_bit(front ^ back)
+        split = (back >> top) << top
+        build_suffix(s, front, split, tag)
+        build_prefix(s, split, back, tag)
+        s.split = split
+    s.front = front
+    s.back = back
+    return 0
+
+
+cdef inline int build_suffix(
+    ForestState* s, int64_t front, int64_t split, const Part* tag
+) except -1 nogil:
+    cdef Part* suffix = <Part*> s.suffix
+    cdef int64_t left = split - front, rest = left, start
+    cdef int level, above = -1
+    while rest:
+        level = highest_bit(rest)
+        start = split - ((left >> level) << level)
+        if above < 0:
+            suffix[level] = node_at(s, level, start, tag)[0]
+        else:
+            combine(&s.how, &suffix[level], node_at(s, level, start, tag), &suffix[above])
+        above = level
+        rest ^= <int64_t> 1 << level
+    return 0
+
+
+cdef inline int build_prefix(
+    ForestState* s, int64_t split, int64_t back, const Part* tag
+) except -1 nogil:
+    cdef Part* prefix = <Part*> s.prefix
+    cdef int64_t right = back - split, rest = right, start
+    cdef int level, above = -1
+    while rest:
+        level = highest_bit(rest)
+        start = split + ((right >> level) << level) - (<int64_t> 1 << level)
+        if above < 0:
+            prefix[level] = node_at(s, level, start, tag)[0]
+        else:
+            combine(&s.how, &prefix[level], &prefix[above], node_at(s, level, start, tag))
+        above = level
+        rest ^= <int64_t> 1 << level
+    return 0
+
+
+cdef inline int forest_evict(ForestState* s, const Part* tag) except -1 nogil:
+    """Drop the oldest leaf. 1 combine amortised."""
+    cdef Part* suffix = <Part*> s.suffix
+    cdef int64_t left = s.split - s.front, rest
+    cdef int level, above
+    if s.split < 0 or left == 1:
+        return forest_split(s, s.front + 1, s.back, tag)
+    # Open the first node: its first leaf goes, the right halves on the way down stay.
+    rest = left & (left - 1)
+    level = lowest_bit(left)
+    above = lowest_bit(rest) if rest else -1
+    while level > 0:
+        level -= 1
+        if above < 0:
+            suffix[level] = node_at(s, level, s.front + (<int64_t> 1 << level), tag)[0]
+        else:
+            combine(&s.how, &suffix[level],
+                    node_at(s, level, s.front + (<int64_t> 1 << level), tag), &suffix[above])
+        above = level
+    s.front += 1
+    return 0
+
+
+cdef inline int forest_evict_to(ForestState* s, int64_t front, const Part* tag) except -1 nogil:
+    """Drop every leaf before `front` (at most `back`): O(log n) combines for any number of them."""
+    if front - s.front > 2:
+        return forest_split(s, front, s.back, tag)
+    while s.front < front:
+        forest_evict(s, tag)
+    return 0
+
+
+cdef inline int forest_query(ForestState* s, Part* out) except -1 nogil:
+    """The aggregate of the window: 1 combine."""
+    cdef int64_t left, right
+    if s.front == s.back:
+        return identity(&s.how, out)
+    if s.split < 0:
+        forest_split(s, s.front, s.back, out)
+    left = s.split - s.front
+    right = s.back - s.split
+    if right == 0:
+        out[0] = (<Part*> s.suffix)[lowest_bit(left)]
+        return 0
+    return combine(&s.how, out, &(<Part*> s.suffix)[lowest_bit(left)],
+                   &(<Part*> s.prefix)[lowest_bit(right)])
+
+
+cdef inline void forest_restart(ForestState* s, int64_t base) noexcept nogil:
+    """An empty window forgets everything, its positions too (so that answers after a gap do not
+    depend on whether the rows before it were ever seen)."""
+    s.base = base
+    s.front = s.back = 0
+    s.split = -1
+
+
+cdef inline int forest_slide(
+    ForestState* s, const Cell* values, const uint8_t* valid, int64_t first,
+    const int64_t* lo, const int64_t* hi, int64_t n, Part* out,
+) except -1 nogil:
+    """n slides in one go: slide i makes the window the rows [lo[i], hi[i]) and answers out[i].
+
+    Rows are numbered from the start of the stream; values[0] is row `first`, the first one not
+    inserted yet. lo and hi never fall. A null (valid 0) is the monoid's identity.
+    """
+    cdef Part leaf
+    cdef int64_t i, row
+    for i in range(n):
+        row = s.base + s.back
+        if lo[i] >= row:
+            forest_restart(s, lo[i])
+            row = lo[i]
+        elif lo[i] > s.base + s.front:
+            forest_evict_to(s, lo[i] - s.base, out)
+        while row < hi[i]:
+            if valid != NULL and not valid[row - first]:
+                identity(&s.how, &leaf)
+            else:
+                lift(&s.how, &leaf, values[row - first])
+            forest_insert(s, &leaf)
+            row += 1
+        forest_query(s, &out[i])
+    return 0
+
+
+# One table of functions per monoid, so that callers who learn the monoid at run time dispatch
+# once per call and the loops above stay specialised. `tag` only names the monoid: pass NULL.
+cdef struct ForestOps:
+    size_t size
+    int (*insert)(ForestState*, Cell, bint, const void* tag) except -1 nogil
+    int (*resize)(ForestState*, int64_t front, int64_t back, const void* tag) except -1 nogil
+    int (*evict_to)(ForestState*, int64_t front, const void* tag) except -1 nogil
+    int (*query)(ForestState*, void* out) except -1 nogil
+    int (*identity)(const Lift*, void* out) except -1 nogil
+    int (*extend)(ForestState*, int level, int64_t position, void* out) except -1 nogil
+    int (*slide)(ForestState*, const Cell*, const uint8_t*, int64_t first, const int64_t* lo,
+                 const int64_t* hi, int64_t n, void* out) except -1 nogil
+    int64_t (*lower)(const Lift*, const Wanted*, const void* parts, int64_t n) noexcept nogil
+
+
+cdef enum Kind:
+    INT_SUM_KIND
+    FLOAT_SUM_KIND
+    EXTREMES_KIND
+    MOMENTS_KIND
+    BOXED_KIND
+
+
+cdef Kind kind_of(const ForestOps* ops) noexcept nogil
+cdef ForestOps* find_ops(str monoid, Source source) except NULL
+cdef Source find_source(str source) except *
+cdef Lift make_lift(str monoid, str source, str nan) except *
+
+
+cdef enum:
+    MAX_PART = 64    # bytes of the largest partial, rounded up
+
+
+cdef enum:
+    CHUNK = 1024          # partials between two rounds of lowering: 56 KB at most, so they stay in L2
+    MAX_OUTPUTS = 64
+
+
+cdef class Lowering:
+    cdef list arrays
+    cdef int n
+    cdef Wanted wanted[MAX_OUTPUTS]
+
+    cdef int64_t run(self, const ForestOps* ops, const Lift* how, const void* parts, int64_t start,
+                     int64_t n, const int64_t* lo, const int64_t* hi, const int64_t* counts) noexcept nogil
+
+
+cdef class Forest:
+    cdef ForestState state
+    cdef ForestOps* ops
+    cdef readonly str monoid
+    cdef readonly str source
+    cdef readonly str nan
+    cdef BoxedContext context
+    cdef Py_ssize_t swept
+
+    cdef int insert_cell(self, Cell raw, bint valid) except -1
+    cdef sweep(self)
+    cdef object lower(self, Output what, const void* part, int64_t n)
+
+
+cdef object cell_to_python(Cell cell, bint is_float, bint unsigned)

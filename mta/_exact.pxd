@@ -1,0 +1,155 @@
+# cython: language_level=3
+"""Error-free arithmetic: double-doubles and 128-bit integers.
+
+A double-double is an unevaluated sum ``hi + lo`` of two doubles, about 106 significant bits.
+Every function here relies on IEEE rounding of each single operation, so the package is built
+with ``-ffp-contract=off``: a fused multiply-add slipped in by the compiler would change answers
+from one machine to the next.
+"""
+from libc.math cimport INFINITY, NAN, isfinite, ldexp, sqrt
+from libc.stdint cimport int64_t, uint64_t
+
+cdef extern from *:
+    """
+    typedef __int128 mta_int128;
+    typedef unsigned __int128 mta_uint128;
+    #define MTA_INT128_FROM_U64(x) ((mta_int128)(uint64_t)(x))
+    #define MTA_HI64(x) ((int64_t)((x) >> 64))
+    #define MTA_LO64(x) ((uint64_t)(x))
+    #define MTA_JOIN(hi, lo) ((mta_int128)(((mta_uint128)(uint64_t)(hi) << 64) | (uint64_t)(lo)))
+
+    /* Without a hardware FMA the libm call costs more than Dekker's 17 operations. Both are exact,
+       so they agree wherever the product neither overflows nor loses bits to underflow. */
+    static inline double mta_product_error(double a, double b, double p) {
+    #ifdef __FMA__
+        return __builtin_fma(a, b, -p);
+    #else
+        double t, ah, al, bh, bl;
+        t = 134217729.0 * a; ah = t - (t - a); al = a - ah;
+        t = 134217729.0 * b; bh = t - (t - b); bl = b - bh;
+        return ((ah * bh - p) + ah * bl + al * bh) + al * bl;
+    #endif
+    }
+
+    /* v / n, correctly rounded: a quotient of at least 55 bits with a sticky last bit
+       is rounded once, by the conversion to double. */
+    static inline double mta_divide_int128(mta_int128 v, int64_t n) {
+        mta_uint128 a, q;
+        int shift = 0, bits;
+        int negative = v < 0;
+        if (v > -9007199254740992LL && v < 9007199254740992LL)
+            return (double)(int64_t)v / (double)n;
+        a = negative ? -(mta_uint128)v : (mta_uint128)v;
+        bits = (a >> 64) ? 128 - __builtin_clzll((uint64_t)(a >> 64)) : 64 - __builtin_clzll((uint64_t)a);
+        bits -= 64 - __builtin_clzll((uint64_t)n);
+        if (bits < 57) {
+            shift = 57 - bits;
+            a <<= shift;
+        }
+        q = a / (mta_uint128)n;
+        if (q * (mta_uint128)n != a) q |= 1;
+        {
+            double d = ldexp((double)q, -shift);
+            return negative ? -d : d;
+        }
+    }
+    """
+    # Cython has no 128-bit integer; to it this is a long long whose real width the C compiler knows.
+    ctypedef long long int128 "mta_int128"
+    int128 int128_from_u64 "MTA_INT128_FROM_U64"(uint64_t x) nogil
+    int64_t int128_hi "MTA_HI64"(int128 x) nogil
+    uint64_t int128_lo "MTA_LO64"(int128 x) nogil
+    int128 int128_join "MTA_JOIN"(int64_t hi, uint64_t lo) nogil
+    double product_error "mta_product_error"(double a, double b, double p) nogil
+    double divide_int128 "mta_divide_int128"(int128 v, int64_t n) nogil
+
+
+cdef struct DD:
+    double hi
+    double lo
+
+
+cdef inline DD dd(double hi, double lo) noexcept nogil:
+    cdef DD r
+    r.hi = hi
+    r.lo = lo
+    return r
+
+
+cdef inline DD two_sum(double a, double b) noexcept nogil:
+    """a + b exactly (Knuth, 6 operations, any order of magnitudes)."""
+    cdef double s = a + b
+    cdef double t = s - a
+    return dd(s, (a - (s - t)) + (b - t))
+
+
+cdef inline DD fast_two_sum(double a, double b) noexcept nogil:
+    """a + b exactly where |a| >= |b| (Dekker, 3 operations)."""
+    cdef double s = a + b
+    return dd(s, b - (s - a))
+
+
+cdef inline DD two_prod(double a, double b) noexcept nogil:
+    cdef double p = a * b
+    return dd(p, product_error(a, b, p))
+
+
+cdef inline DD dd_add(DD a, DD b) noexcept nogil:
+    """Accurate also when the high parts cancel: relative error below 2^-104."""
+    cdef DD s = two_sum(a.hi, b.hi)
+    cdef DD t = two_sum(a.lo, b.lo)
+    s = fast_two_sum(s.hi, s.lo + t.hi)
+    return fast_two_sum(s.hi, s.lo + t.lo)
+
+
+cdef inline DD dd_neg(DD a) noexcept nogil:
+    return dd(-a.hi, -a.lo)
+
+
+cdef inline DD dd_mul(DD a, DD b) noexcept nogil:
+    cdef DD p = two_prod(a.hi, b.hi)
+    return fast_two_sum(p.hi, p.lo + (a.hi * b.lo + a.lo * b.hi))
+
+
+cdef inline DD dd_scale(DD a, double b) noexcept nogil:
+    cdef DD p = two_prod(a.hi, b)
+    return fast_two_sum(p.hi, p.lo + a.lo * b)
+
+
+cdef inline DD dd_divide(DD a, double b) noexcept nogil:
+    """a / b; exact where the quotient is a double, so equal values have an exact mean."""
+    cdef double q = a.hi / b
+    cdef DD p = two_prod(q, b)
+    cdef double r = ((a.hi - p.hi) - p.lo) + a.lo
+    return fast_two_sum(q, r / b)
+
+
+cdef inline DD dd_from_int64(int64_t x) noexcept nogil:
+    """An int64 as hi + lo, exactly."""
+    cdef double hi = <double> x
+    # x - hi fits easily, but converting hi back may overflow at 2^63: go through 128 bits.
+    return dd(hi, <double> <int64_t> (<int128> x - <int128> hi))
+
+
+cdef inline DD dd_from_uint64(uint64_t x) noexcept nogil:
+    cdef double hi = <double> x
+    return dd(hi, <double> <int64_t> (int128_from_u64(x) - <int128> hi))
+
+
+cdef inline double dd_round(DD a) noexcept nogil:
+    """A normalised double-double as a double. One that lies within 2^-40 of the middle between two
+    doubles is taken to be the middle: two ways to compute it, each good to 2^-90, then agree."""
+    cdef double up = a.hi + a.lo * (1.0 + 9.094947017729282e-13)
+    if up != a.hi:
+        return a.hi + 0.5 * (up - a.hi)
+    return a.hi
+
+
+cdef inline double dd_sqrt(DD a) noexcept nogil:
+    """The square root rounded to double, by one Newton step from the hardware's root."""
+    cdef double s = sqrt(a.hi)
+    cdef DD p
+    if s == 0.0 or not isfinite(s):
+        return s
+    p = two_prod(s, s)
+    return dd_round(fast_two_sum(s, (((a.hi - p.hi) - p.lo) + a.lo) / (2.0 * s)))

@@ -1,0 +1,216 @@
+# cython: language_level=3
+"""The monoids: partial aggregates as small C structs, with lift and combine inlined.
+
+Every algorithm is written once over the fused type ``Part``; the C compiler sees one copy per
+monoid with its ``combine`` inlined. ``lower`` runs once per answer and lives in ``_monoids.pyx``.
+
+==========  ===========================  =============================================  =========
+partial     serves                       combine                                        bytes
+==========  ===========================  =============================================  =========
+IntSum      sum, mean of integers        128-bit addition, exact                        16
+FloatSum    sum, mean of floats          two_sum, errors gathered in ``lo``             16
+Extreme     min, max                     the greater of two order-preserving keys       8
+Moments     var, std                     sums of (x - k) and (x - k)^2 as doubledoubles 56
+Boxed       any Python values            a Python callable                              8
+==========  ===========================  =============================================  =========
+"""
+from libc.math cimport isfinite
+from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint64_t
+
+from mta._exact cimport (
+    DD, dd, dd_add, dd_from_int64, dd_from_uint64, dd_mul, dd_neg, dd_scale, fast_two_sum, int128,
+    int128_from_u64, product_error, two_prod, two_sum,
+)
+
+
+cdef union Cell:
+    double f
+    int64_t i
+
+
+cdef struct IntSum:
+    int128 value
+
+
+cdef struct FloatSum:
+    double hi
+    double lo
+
+
+cdef struct Extreme:
+    int64_t key
+
+
+cdef struct Moments:
+    # Sums are taken of x - k, where k is one of the x. Then n (mean - k)^2 is at most n times the
+    # sum of squared deviations, so subtracting it at the end loses at most log2(n) of 106 bits,
+    # whatever the data. Any k fixed in advance has no such bound.
+    int64_t n
+    DD k
+    DD s1
+    DD s2
+
+
+cdef struct Boxed:
+    void* value
+
+
+ctypedef fused Part:
+    IntSum
+    FloatSum
+    Extreme
+    Moments
+    Boxed
+
+
+cdef enum Source:
+    FLOAT
+    INT
+    UINT
+    OBJECT
+
+
+cdef enum Output:
+    SUM
+    MEAN
+    EXTREME
+    VAR
+    STD
+    VALUE
+
+
+cdef struct Lift:
+    # How a raw 8-byte value becomes a partial.
+    Source source
+    int64_t flip       # Extreme: xor that turns raw order into key order (min: all bits)
+    int64_t nan_key    # Extreme: the key of NaN
+    void* ctx          # Boxed: its context
+
+
+cdef class BoxedContext:
+    cdef object combine
+    cdef object zero
+    cdef list keep
+
+
+cdef int boxed_identity(void* ctx, Boxed* out) except -1 nogil
+cdef int boxed_lift(void* ctx, Boxed* out, int64_t raw) except -1 nogil
+cdef int boxed_combine(void* ctx, Boxed* out, const Boxed* a, const Boxed* b) except -1 nogil
+
+
+cdef inline int identity(const Lift* how, Part* out) except -1 nogil:
+    if Part is IntSum:
+        out.value = 0
+    elif Part is FloatSum:
+        out.hi = 0.0
+        out.lo = 0.0
+    elif Part is Extreme:
+        out.key = INT64_MIN
+    elif Part is Moments:
+        out.n = 0
+        out.k = dd(0.0, 0.0)
+        out.s1 = dd(0.0, 0.0)
+        out.s2 = dd(0.0, 0.0)
+    else:
+        boxed_identity(how.ctx, out)
+    return 0
+
+
+cdef inline int64_t float_key(double x) noexcept nogil:
+    """int64 in the order of the doubles, -0.0 below 0.0; its own inverse on the bits."""
+    cdef Cell c
+    c.f = x
+    return c.i ^ ((c.i >> 63) & INT64_MAX)
+
+
+cdef inline double float_of_key(int64_t key) noexcept nogil:
+    cdef Cell c
+    c.i = key ^ ((key >> 63) & INT64_MAX)
+    return c.f
+
+
+cdef inline DD raw_as_dd(const Lift* how, Cell raw) noexcept nogil:
+    if how.source == FLOAT:
+        return dd(raw.f, 0.0)
+    if how.source == INT:
+        return dd_from_int64(raw.i)
+    return dd_from_uint64(<uint64_t> raw.i)
+
+
+cdef inline int lift(const Lift* how, Part* out, Cell raw) except -1 nogil:
+    if Part is IntSum:
+        out.value = int128_from_u64(<uint64_t> raw.i) if how.source == UINT else <int128> raw.i
+    elif Part is FloatSum:
+        out.hi = raw.f
+        out.lo = 0.0
+    elif Part is Extreme:
+        if how.source != FLOAT:
+            out.key = raw.i ^ how.flip
+        elif raw.f != raw.f:
+            out.key = how.nan_key
+        else:
+            out.key = float_key(raw.f) ^ how.flip
+    elif Part is Moments:
+        out.n = 1
+        out.k = raw_as_dd(how, raw)
+        # Infinities and NaN poison the sums here, so that combine needs no case for them.
+        out.s1 = dd(0.0 if isfinite(out.k.hi) else out.k.hi - out.k.hi, 0.0)
+        out.s2 = out.s1
+    else:
+        boxed_lift(how.ctx, out, raw.i)
+    return 0
+
+
+cdef inline int combine(const Lift* how, Part* out, const Part* a, const Part* b) except -1 nogil:
+    """out = a · b, in this order; out may be a or b."""
+    cdef DD s
+    if Part is IntSum:
+        out.value = a.value + b.value
+    elif Part is FloatSum:
+        s = two_sum(a.hi, b.hi)
+        out.lo = (a.lo + b.lo) + s.lo
+        out.hi = s.hi
+    elif Part is Extreme:
+        out.key = a.key if a.key > b.key else b.key
+    elif Part is Moments:
+        combine_moments(out, a, b)
+    else:
+        boxed_combine(how.ctx, out, a, b)
+    return 0
+
+
+cdef inline void combine_moments(Moments* out, const Moments* a, const Moments* b) noexcept nogil:
+    """b's sums are moved from b.k to a.k: (x - a.k) = (x - b.k) + (b.k - a.k)."""
+    cdef double n = <double> b.n
+    cdef DD d, s1, s2
+    if a.n == 0:
+        out[0] = b[0]
+        return
+    if b.n == 0:
+        out[0] = a[0]
+        return
+    d = dd_add(b.k, dd_neg(a.k))
+    s1 = dd_add(b.s1, dd_scale(d, n))
+    s2 = dd_add(b.s2, dd_mul(d, dd_add(b.s1, s1)))    # 2 d s1_b + n d^2 = d (s1_b + s1_moved)
+    out.n = a.n + b.n
+    out.k = a.k
+    out.s1 = dd_add(a.s1, s1)
+    out.s2 = dd_add(a.s2, s2)
+
+
+cdef struct Wanted:
+    # One answer of a partial, over a run of rows.
+    Output what
+    int64_t ddof             # var, std
+    const int64_t* lo        # the window of row i holds hi[i] - lo[i] values,
+    const int64_t* hi
+    const int64_t* counts    # or counts[i] of them, where this is not NULL
+    Cell* out
+
+
+# Answers out[i] from parts[i]; the first row whose integer does not fit in 64 bits, or -1.
+cdef int64_t lower_int_sums(const Lift* how, const Wanted* w, const IntSum* parts, int64_t n) noexcept nogil
+cdef int64_t lower_float_sums(const Lift* how, const Wanted* w, const FloatSum* parts, int64_t n) noexcept nogil
+cdef int64_t lower_extremes(const Lift* how, const Wanted* w, const Extreme* parts, int64_t n) noexcept nogil
+cdef int64_t lower_moments(const Lift* how, const Wanted* w, const Moments* parts, int64_t n) noexcept nogil
+cdef int64_t lower_boxed(const Lift* how, const Wanted* w, const Boxed* parts, int64_t n) noexcept nogil

@@ -1,0 +1,126 @@
+"""The part of the monoids that runs once per answer (lower) or calls Python (Boxed)."""
+from cpython.object cimport PyObject
+from libc.math cimport INFINITY, NAN, isfinite
+from libc.stdint cimport INT64_MIN, int64_t
+
+from mta._exact cimport (
+    DD, dd_add, dd_divide, dd_mul, dd_neg, dd_round, dd_sqrt, divide_int128, int128, int128_hi,
+    two_sum,
+)
+
+
+cdef inline int64_t count_at(const Wanted* w, int64_t i) noexcept nogil:
+    return w.counts[i] if w.counts != NULL else w.hi[i] - w.lo[i]
+
+
+cdef int64_t lower_int_sums(const Lift* how, const Wanted* w, const IntSum* parts, int64_t n) noexcept nogil:
+    cdef int128 v
+    cdef int64_t i, count
+    for i in range(n):
+        v = parts[i].value
+        if w.what == MEAN:
+            count = count_at(w, i)
+            w.out[i].f = divide_int128(v, count) if count > 0 else NAN
+            continue
+        w.out[i].i = <int64_t> v
+        if (int128_hi(v) != 0) if how.source == UINT else (v != <int128> w.out[i].i):
+            return i
+    return -1
+
+
+cdef int64_t lower_float_sums(const Lift* how, const Wanted* w, const FloatSum* parts, int64_t n) noexcept nogil:
+    cdef int64_t i
+    if w.what == SUM:
+        for i in range(n):
+            # Once hi is not finite, lo holds inf - inf; the answer is hi.
+            w.out[i].f = parts[i].hi + (parts[i].lo if isfinite(parts[i].hi) else 0.0)
+    else:
+        for i in range(n):
+            w.out[i].f = mean_of(&parts[i], count_at(w, i))
+    return -1
+
+
+cdef inline double mean_of(const FloatSum* part, int64_t count) noexcept nogil:
+    if count == 0:
+        return NAN
+    if not isfinite(part.hi):
+        return part.hi
+    return dd_divide(two_sum(part.hi, part.lo), <double> count).hi
+
+
+cdef int64_t lower_extremes(const Lift* how, const Wanted* w, const Extreme* parts, int64_t n) noexcept nogil:
+    cdef int64_t i, key
+    if how.source != FLOAT:
+        for i in range(n):
+            w.out[i].i = parts[i].key ^ how.flip
+        return -1
+    for i in range(n):
+        key = parts[i].key
+        # INT64_MIN is the key of nothing at all.
+        w.out[i].f = NAN if key == how.nan_key or key == INT64_MIN else float_of_key(key ^ how.flip)
+    return -1
+
+
+cdef int64_t lower_moments(const Lift* how, const Wanted* w, const Moments* parts, int64_t n) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        w.out[i].f = spread_of(&parts[i], w.ddof, w.what == STD)
+    return -1
+
+
+cdef inline double spread_of(const Moments* part, int64_t ddof, bint root) noexcept nogil:
+    cdef double n = <double> part.n
+    cdef DD m2, s1
+    if part.n <= ddof or part.n == 0:
+        return NAN
+    if not isfinite(part.s2.hi):
+        # Finite values whose squares overflow have a variance beyond the doubles.
+        return INFINITY if isfinite(part.s1.hi) and isfinite(part.k.hi) else NAN
+    s1 = two_sum(part.s1.hi, part.s1.lo)    # the batch kernels leave the low part unnormalised
+    m2 = dd_add(part.s2, dd_neg(dd_mul(s1, dd_divide(s1, n))))
+    if m2.hi <= 0.0:
+        return 0.0
+    m2 = dd_divide(m2, n - <double> ddof)
+    return dd_sqrt(m2) if root else dd_round(m2)
+
+
+cdef int64_t lower_boxed(const Lift* how, const Wanted* w, const Boxed* parts, int64_t n) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        w.out[i].i = <int64_t> parts[i].value
+    return -1
+
+
+cdef class BoxedContext:
+    """Lets the forest run over Python values: holds combine, zero and whatever the forest points to.
+
+    The forest copies partials freely, so it owns no references. Every value it has seen is kept
+    alive here instead, and ``Forest`` sweeps the list down to the live ones when it has doubled.
+    """
+
+    def __cinit__(self, combine, zero):
+        self.combine = combine
+        self.zero = zero
+        self.keep = []
+
+
+cdef int boxed_identity(void* ctx, Boxed* out) except -1 nogil:
+    with gil:
+        out.value = <void*> (<BoxedContext> ctx).zero
+    return 0
+
+
+cdef int boxed_lift(void* ctx, Boxed* out, int64_t raw) except -1 nogil:
+    with gil:
+        (<BoxedContext> ctx).keep.append(<object> <PyObject*> raw)
+        out.value = <void*> raw
+    return 0
+
+
+cdef int boxed_combine(void* ctx, Boxed* out, const Boxed* a, const Boxed* b) except -1 nogil:
+    with gil:
+        context = <BoxedContext> ctx
+        value = context.combine(<object> <PyObject*> a.value, <object> <PyObject*> b.value)
+        context.keep.append(value)
+        out.value = <void*> <PyObject*> value
+    return 0

@@ -1,0 +1,548 @@
+"""Batch kernels: the answers of every row at once, from arrays sorted by key and time.
+
+Every window is an interval [lo[i], hi[i]) of row numbers, and lo and hi never fall, across keys
+too: a new key starts where the old one ends. `bounds` finds the intervals, `slide` answers them.
+Both produce what ``Forest.slide`` would, to the last bit of every double, in fewer combines:
+
+- integer sums are exact, so rows that leave are subtracted: 2 additions a row;
+- min and max do not depend on association: suffixes of the older half, a running prefix of the
+  newer one: 3 combines a row and no O(n) step per row (the flip of two stacks, done over arrays);
+- var and std are computed far beyond the precision of the answer, which again frees association;
+- float sums keep the forest's association, node by node, in blocks of 16 rows (`BlockScan`).
+"""
+from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint64_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memset
+
+from mta._core cimport (
+    CHUNK, EXTREMES_KIND, FLOAT_SUM_KIND, INT_SUM_KIND, MOMENTS_KIND, ForestOps, ForestState,
+    Lowering, find_ops, find_source, forest_append, forest_release, forest_restart, highest_bit,
+    kind_of, make_lift, node_at,
+)
+from mta._exact cimport DD, dd, dd_add, dd_neg, int128, product_error, two_sum
+from mta._monoids cimport (
+    FLOAT, UINT, Cell, Extreme, FloatSum, IntSum, Lift, Moments, Part, combine, identity, lift,
+    raw_as_dd,
+)
+
+import numpy as np
+
+# ------------------------------------------------------------------------------------ bounds
+
+def row_bounds(const int64_t[::1] offsets, int64_t rows, int64_t lag, bint left, bint right):
+    """Row windows: the last `rows` rows, moved back by `lag`, with the edges `left` and `right`
+    closed. The keys are the ranges offsets[g]..offsets[g + 1].
+
+    Returns lo and hi, int64.
+    """
+    cdef int64_t n = offsets[offsets.shape[0] - 1], g, i, start, end
+    lo_array, hi_array = np.empty(n, np.int64), np.empty(n, np.int64)
+    cdef int64_t[::1] lo = lo_array, hi = hi_array
+    # (p - rows, p] in half-open terms is [p - rows + 1, p + 1).
+    cdef int64_t first = -lag - rows + (not left), last = -lag + right
+    with nogil:
+        for g in range(offsets.shape[0] - 1):
+            start = offsets[g]
+            end = offsets[g + 1]
+            for i in range(start, end):
+                hi[i] = clamp(i, last, start, end)
+                lo[i] = min(clamp(i, first, start, end), hi[i])
+    return lo_array, hi_array
+
+
+cdef inline int64_t clamp(int64_t i, int64_t by, int64_t start, int64_t end) noexcept nogil:
+    """i + by within [start, end], without overflow."""
+    if by < start - i:
+        return start
+    return end if by > end - i else i + by
+
+
+def time_bounds(const int64_t[::1] ts, const int64_t[::1] offsets, object span, object lag,
+                bint left, bint right, bint arrival):
+    """Time windows over each key's sorted times: (t - lag - span, t - lag] and its variants.
+
+    span : ticks, or None for everything so far
+    lag : ticks, may be negative
+    arrival : rows of one time see only those before them (needs lag 0); `right` then says whether
+        a row sees itself
+    """
+    cdef int64_t n = ts.shape[0], g, i
+    lo_array, hi_array = np.empty(n, np.int64), np.empty(n, np.int64)
+    cdef int64_t[::1] lo = lo_array, hi = hi_array
+    # 128 bits: t - span may lie before the first tick that int64 can tell.
+    cdef int128 upper = <int128> <int64_t> lag
+    cdef int128 lower = upper + <int128> <int64_t> (0 if span is None else span)
+    cdef bint unbounded = span is None
+    cdef int64_t first, last, end
+    with nogil:
+        for g in range(offsets.shape[0] - 1):
+            first = last = offsets[g]
+            end = offsets[g + 1]
+            for i in range(offsets[g], end):
+                if not unbounded:
+                    while first < end and is_before(ts[first], <int128> ts[i] - lower, not left):
+                        first += 1
+                if arrival:
+                    last = i + right
+                else:
+                    while last < end and is_before(ts[last], <int128> ts[i] - upper, right):
+                        last += 1
+                hi[i] = last
+                lo[i] = min(first, last)
+    return lo_array, hi_array
+
+
+cdef inline bint is_before(int64_t t, int128 edge, bint inclusive) noexcept nogil:
+    return <int128> t <= edge if inclusive else <int128> t < edge
+
+
+def count_valid(const uint8_t[::1] valid, const int64_t[::1] lo, const int64_t[::1] hi):
+    """The number of non-null values in every window."""
+    cdef int64_t n = lo.shape[0], i, first = 0, last = 0, inside = 0
+    counts_array = np.empty(n, np.int64)
+    cdef int64_t[::1] counts = counts_array
+    with nogil:
+        for i in range(n):
+            if lo[i] >= last:
+                first = last = lo[i]
+                inside = 0
+            while first < lo[i]:
+                inside -= valid[first]
+                first += 1
+            while last < hi[i]:
+                inside += valid[last]
+                last += 1
+            counts[i] = inside
+    return counts_array
+
+
+# ------------------------------------------------------------------------------------- slide
+
+def slide(str monoid, str source, str nan, values, const uint8_t[::1] valid,
+          const int64_t[::1] lo, const int64_t[::1] hi, const int64_t[::1] counts, outputs):
+    """Answer every window [lo[i], hi[i]) over `values`. The arguments are those of
+    ``Forest.slide``, with row 0 as the first; sums need nulls to be 0 in `values`.
+
+    Returns the first row whose integer answer does not fit in 64 bits, or -1.
+    """
+    cdef ForestOps* ops = find_ops(monoid, find_source(source))
+    cdef Lift how = make_lift(monoid, source, nan)
+    cdef Lowering lowering = Lowering(outputs)
+    cdef Scan scan
+    cdef int64_t failed
+    cdef const int64_t[::1] raw = values.view(np.int64)
+    if lo.shape[0] == 0:
+        return -1
+    scan.values = <const Cell*> &raw[0]
+    scan.rows = raw.shape[0]
+    scan.valid = &valid[0] if valid is not None else NULL
+    scan.lo = &lo[0]
+    scan.hi = &hi[0]
+    scan.counts = &counts[0] if counts is not None else NULL
+    scan.n = lo.shape[0]
+    with nogil:
+        if kind_of(ops) == INT_SUM_KIND:
+            failed = run(&scan, ops, &how, lowering, <IntSum*> NULL)
+        elif kind_of(ops) == FLOAT_SUM_KIND:
+            failed = run(&scan, ops, &how, lowering, <FloatSum*> NULL)
+        elif kind_of(ops) == EXTREMES_KIND:
+            failed = run(&scan, ops, &how, lowering, <Extreme*> NULL)
+        else:
+            failed = run(&scan, ops, &how, lowering, <Moments*> NULL)
+    return failed
+
+
+cdef struct Scan:
+    const Cell* values
+    int64_t rows
+    const uint8_t* valid
+    const int64_t* lo
+    const int64_t* hi
+    const int64_t* counts
+    int64_t n
+
+
+ctypedef fused Batch:
+    IntSum
+    FloatSum
+    Extreme
+    Moments
+
+
+cdef int64_t run(const Scan* scan, const ForestOps* ops, const Lift* how, Lowering lowering,
+                 const Batch* tag) except -2 nogil:
+    """Partials a chunk at a time, each chunk lowered to its answers while it is in the cache."""
+    cdef Batch parts[CHUNK]
+    cdef int64_t start = 0, step, failed = -1
+    cdef Halves halves
+    cdef BlockScan blocks
+    cdef RunningSum running
+    if Batch is FloatSum:
+        block_scan_init(&blocks, how)
+    elif Batch is IntSum:
+        running.first = running.last = 0
+        running.sum.value = 0
+    else:
+        memset(&halves, 0, sizeof(halves))
+        halves.split = halves.last = -1
+    try:
+        while start < scan.n and failed < 0:
+            step = min(<int64_t> CHUNK, scan.n - start)
+            if Batch is FloatSum:
+                block_scan_slide(scan, &blocks, start, step, parts)
+            elif Batch is IntSum:
+                running_slide(scan, how, &running, start, step, parts)
+            else:
+                halves_slide(scan, how, &halves, start, step, parts)
+            failed = lowering.run(ops, how, parts, start, step, scan.lo, scan.hi, scan.counts)
+            start += step
+    finally:
+        if Batch is FloatSum:
+            forest_release(&blocks.nodes)
+        elif Batch is not IntSum:
+            free(halves.suffix)
+    return failed
+
+
+# ------------------------------------------------------------------ integer sums: subtract
+
+cdef struct RunningSum:
+    int64_t first
+    int64_t last
+    IntSum sum
+
+
+cdef int running_slide(const Scan* scan, const Lift* how, RunningSum* r, int64_t start,
+                       int64_t n, IntSum* out) except -1 nogil:
+    """128 bits hold 2^64 rows of 64 bits, so what was added can be subtracted: exact."""
+    cdef IntSum x
+    cdef int64_t i
+    for i in range(start, start + n):
+        if scan.lo[i] >= r.last:
+            r.first = r.last = scan.lo[i]
+            r.sum.value = 0
+        while r.first < scan.lo[i]:
+            lift(how, &x, scan.values[r.first])
+            r.sum.value = r.sum.value - x.value
+            r.first += 1
+        while r.last < scan.hi[i]:
+            lift(how, &x, scan.values[r.last])
+            r.sum.value = r.sum.value + x.value
+            r.last += 1
+        out[i - start] = r.sum
+    return 0
+
+
+# ------------------------------------------------------- min, max, var, std: two halves
+
+ctypedef fused Free:
+    Extreme
+    Moments
+
+
+cdef struct Halves:
+    # [origin, split) is answered by suffixes, [split, last) by one running prefix.
+    void* suffix
+    int64_t capacity
+    int64_t origin
+    int64_t split
+    int64_t last
+    Extreme extreme
+    Moments moments
+
+
+cdef inline Free* running_prefix(Halves* h, const Free* tag) noexcept nogil:
+    if Free is Extreme:
+        return &h.extreme
+    else:
+        return &h.moments
+
+
+cdef int halves_slide(const Scan* scan, const Lift* how, Halves* h, int64_t start, int64_t n,
+                      Free* out) except -1 nogil:
+    cdef Free* suffix = <Free*> h.suffix
+    cdef Free* prefix = running_prefix(h, out)
+    cdef int64_t i, lo, hi, row
+    for i in range(start, start + n):
+        lo = scan.lo[i]
+        hi = scan.hi[i]
+        if lo >= h.split:
+            flip(scan, how, h, lo, hi, out)
+            suffix = <Free*> h.suffix
+            out[i - start] = suffix[0]
+            continue
+        for row in range(h.last, hi):
+            accumulate(scan, how, prefix, row)
+        h.last = hi
+        combine(how, &out[i - start], &suffix[lo - h.origin], prefix)
+    return 0
+
+
+cdef int flip(const Scan* scan, const Lift* how, Halves* h, int64_t lo, int64_t hi,
+              const Free* tag) except -1 nogil:
+    """Nothing older than `split` is left: the whole window becomes the half with suffixes."""
+    cdef Free* suffix
+    cdef Free running
+    cdef int64_t row
+    if hi - lo + 1 > h.capacity:
+        h.capacity = 2 * (hi - lo + 1)
+        suffix = <Free*> realloc(h.suffix, h.capacity * sizeof(Free))
+        if suffix == NULL:
+            with gil:
+                raise MemoryError(f"a window of {hi - lo} rows")
+        h.suffix = suffix
+    suffix = <Free*> h.suffix
+    identity(how, &running)
+    suffix[hi - lo] = running
+    for row in range(hi - 1, lo - 1, -1):
+        accumulate(scan, how, &running, row)
+        suffix[row - lo] = running
+    h.origin = lo
+    h.split = h.last = hi
+    identity(how, running_prefix(h, tag))
+    return 0
+
+
+cdef inline int accumulate(const Scan* scan, const Lift* how, Free* running, int64_t row) except -1 nogil:
+    """Take in one row, on whichever side it lies: these monoids commute."""
+    cdef Free x
+    if scan.valid != NULL and not scan.valid[row]:
+        return 0
+    lift(how, &x, scan.values[row])
+    if Free is Extreme:
+        return combine(how, running, running, &x)
+    else:
+        if running.n == 0:
+            running[0] = x
+        else:
+            add_moment(running, x.k)
+        return 0
+
+
+cdef inline void add_moment(Moments* m, DD x) noexcept nogil:
+    """Add x - k and its square. The low parts gather rounding errors unnormalised (the sum of
+    n terms then errs by n^2 2^-106 at worst), which keeps the loop free of a long dependency."""
+    cdef DD d, s
+    cdef double square
+    d = two_sum(x.hi, -m.k.hi)
+    d.lo += x.lo - m.k.lo
+    m.n += 1
+    s = two_sum(m.s1.hi, d.hi)
+    m.s1.hi = s.hi
+    m.s1.lo += s.lo + d.lo
+    square = d.hi * d.hi
+    s = two_sum(m.s2.hi, square)
+    m.s2.hi = s.hi
+    m.s2.lo += s.lo + (product_error(d.hi, d.hi, square) + 2.0 * d.hi * d.lo)
+
+
+# ---------------------------------------------------------- float sums: the forest in blocks
+
+cdef enum:
+    BLOCK_BITS = 4
+    BLOCK = 16
+
+
+cdef struct BlockScan:
+    # The forest over whole blocks, plus, for the block that holds the front, the suffix sums from
+    # each of its rows to the split point, and for the block that holds the back, the prefix sums
+    # from the split point to each of its rows. Both are made 16 at a time, in straight code.
+    ForestState nodes
+    int64_t base
+    int64_t last           # row after the newest one inside
+    int64_t split          # of the sums below
+    int64_t front_block
+    int64_t back_block
+    FloatSum suffix[BLOCK + 1]
+    FloatSum prefix[BLOCK]
+
+
+cdef void block_scan_init(BlockScan* b, const Lift* how) noexcept nogil:
+    cdef int level
+    b.nodes.how = how[0]
+    b.nodes.capacity = 0
+    b.nodes.suffix = b.nodes.prefix = NULL
+    b.last = -1
+    block_scan_restart(b, 0)
+
+
+cdef void block_scan_restart(BlockScan* b, int64_t base) noexcept nogil:
+    b.base = base
+    forest_restart(&b.nodes, 0)
+    b.split = b.front_block = b.back_block = -1
+
+
+cdef int block_scan_slide(const Scan* scan, BlockScan* b, int64_t start, int64_t n,
+                          FloatSum* out) except -1 nogil:
+    cdef int64_t i, front, back, split
+    cdef int top
+    cdef FloatSum zero = FloatSum(0.0, 0.0)
+    cdef const Lift* how = &b.nodes.how
+    for i in range(start, start + n):
+        if scan.lo[i] >= b.last:
+            block_scan_restart(b, scan.lo[i])
+        b.last = scan.hi[i]
+        front = scan.lo[i] - b.base
+        back = scan.hi[i] - b.base
+        if front == back:
+            out[i - start] = zero
+            continue
+        top = highest_bit(front ^ back)
+        split = (back >> top) << top
+        append_blocks(scan, b, front, back)
+        if top < BLOCK_BITS:
+            out[i - start] = sum_small(&scan.values[b.base], front, split, back)
+            continue
+        if split != b.split or front >> BLOCK_BITS != b.front_block:
+            build_suffixes(scan, b, front, split)
+        if split != b.split or back >> BLOCK_BITS != b.back_block:
+            build_prefixes(scan, b, split, back)
+        b.split = split
+        combine(how, &out[i - start], &b.suffix[front & (BLOCK - 1)], &b.prefix[back & (BLOCK - 1)])
+    return 0
+
+
+cdef inline FloatSum plus(FloatSum a, FloatSum b) noexcept nogil:
+    cdef FloatSum out
+    cdef DD s = two_sum(a.hi, b.hi)
+    out.lo = (a.lo + b.lo) + s.lo
+    out.hi = s.hi
+    return out
+
+
+cdef inline FloatSum pair(const Cell* x) noexcept nogil:
+    cdef DD s = two_sum(x[0].f, x[1].f)
+    return FloatSum(s.hi, s.lo)
+
+
+cdef inline FloatSum quad(const Cell* x) noexcept nogil:
+    return plus(pair(x), pair(x + 2))
+
+
+cdef inline FloatSum eight(const Cell* x) noexcept nogil:
+    return plus(quad(x), quad(x + 4))
+
+
+cdef inline FloatSum one(const Cell* x) noexcept nogil:
+    return FloatSum(x.f, 0.0)
+
+
+cdef inline FloatSum node_sum(const Cell* x, int level) noexcept nogil:
+    if level == 0:
+        return one(x)
+    if level == 1:
+        return pair(x)
+    return quad(x) if level == 2 else eight(x)
+
+
+cdef int append_blocks(const Scan* scan, BlockScan* b, int64_t front, int64_t back) except -1 nogil:
+    """Store the nodes of the blocks that are whole now."""
+    cdef FloatSum node
+    cdef const Cell* x
+    b.nodes.front = front >> BLOCK_BITS
+    if b.nodes.back < b.nodes.front:
+        b.nodes.back = b.nodes.front    # whole blocks skipped by a jump of the front
+    while b.nodes.back < back >> BLOCK_BITS:
+        x = &scan.values[b.base + b.nodes.back * BLOCK]
+        node = plus(eight(x), eight(x + 8))
+        forest_append(&b.nodes, &node)
+        b.nodes.back += 1
+    return 0
+
+
+cdef FloatSum sum_small(const Cell* x, int64_t front, int64_t split, int64_t back) noexcept nogil:
+    """Front and back in one block: add the nodes on both sides of the split point."""
+    cdef FloatSum left = FloatSum(0.0, 0.0), right = FloatSum(0.0, 0.0)
+    cdef int64_t size = split - front, rest = size
+    cdef int level
+    while rest:
+        level = highest_bit(rest)
+        left = plus(node_sum(x + split - ((size >> level) << level), level), left)
+        rest ^= <int64_t> 1 << level
+    rest = size = back - split
+    while rest:
+        level = highest_bit(rest)
+        right = plus(right, node_sum(x + split + ((size >> level) << level) - (<int64_t> 1 << level), level))
+        rest ^= <int64_t> 1 << level
+    return plus(left, right)
+
+
+cdef void build_suffixes(const Scan* scan, BlockScan* b, int64_t front, int64_t split) noexcept nogil:
+    """suffix[o] = rows [block + o, split), each one node onto a longer run, as the forest does."""
+    cdef int64_t block = front >> BLOCK_BITS
+    cdef const Cell* x = &scan.values[b.base + block * BLOCK]
+    cdef FloatSum* s = b.suffix
+    s[16] = fold_suffix(b, block + 1, split >> BLOCK_BITS)
+    s[15] = plus(one(x + 15), s[16])
+    s[14] = plus(pair(x + 14), s[16])
+    s[13] = plus(one(x + 13), s[14])
+    s[12] = plus(quad(x + 12), s[16])
+    s[11] = plus(one(x + 11), s[12])
+    s[10] = plus(pair(x + 10), s[12])
+    s[9] = plus(one(x + 9), s[10])
+    s[8] = plus(eight(x + 8), s[16])
+    s[7] = plus(one(x + 7), s[8])
+    s[6] = plus(pair(x + 6), s[8])
+    s[5] = plus(one(x + 5), s[6])
+    s[4] = plus(quad(x + 4), s[8])
+    s[3] = plus(one(x + 3), s[4])
+    s[2] = plus(pair(x + 2), s[4])
+    s[1] = plus(one(x + 1), s[2])
+    if front & (BLOCK - 1) == 0:
+        s[0] = fold_suffix(b, block, split >> BLOCK_BITS)
+    b.front_block = block
+
+
+cdef void build_prefixes(const Scan* scan, BlockScan* b, int64_t split, int64_t back) noexcept nogil:
+    """prefix[o] = rows [split, block + o)."""
+    cdef int64_t block = back >> BLOCK_BITS, row = b.base + block * BLOCK
+    cdef const Cell* x = &scan.values[row]
+    cdef FloatSum* p = b.prefix
+    cdef Cell padded[BLOCK]
+    cdef int64_t i
+    if scan.rows - row < BLOCK:
+        for i in range(BLOCK):
+            padded[i].f = x[i].f if i < scan.rows - row else 0.0
+        x = padded
+    p[0] = fold_prefix(b, split >> BLOCK_BITS, block)
+    p[1] = plus(p[0], one(x))
+    p[2] = plus(p[0], pair(x))
+    p[3] = plus(p[2], one(x + 2))
+    p[4] = plus(p[0], quad(x))
+    p[5] = plus(p[4], one(x + 4))
+    p[6] = plus(p[4], pair(x + 4))
+    p[7] = plus(p[6], one(x + 6))
+    p[8] = plus(p[0], eight(x))
+    p[9] = plus(p[8], one(x + 8))
+    p[10] = plus(p[8], pair(x + 8))
+    p[11] = plus(p[10], one(x + 10))
+    p[12] = plus(p[8], quad(x + 8))
+    p[13] = plus(p[12], one(x + 12))
+    p[14] = plus(p[12], pair(x + 12))
+    p[15] = plus(p[14], one(x + 14))
+    b.back_block = block
+
+
+cdef FloatSum fold_suffix(BlockScan* b, int64_t front, int64_t split) noexcept nogil:
+    """Blocks [front, split), from the right; nothing where there are none."""
+    cdef FloatSum out = FloatSum(0.0, 0.0)
+    cdef int64_t left = split - front, rest = left
+    cdef int level
+    while rest:
+        level = highest_bit(rest)
+        out = plus(node_at(&b.nodes, level, split - ((left >> level) << level), &out)[0], out)
+        rest ^= <int64_t> 1 << level
+    return out
+
+
+cdef FloatSum fold_prefix(BlockScan* b, int64_t split, int64_t back) noexcept nogil:
+    """Blocks [split, back), from the left."""
+    cdef FloatSum out = FloatSum(0.0, 0.0)
+    cdef int64_t right = back - split, rest = right
+    cdef int level
+    while rest:
+        level = highest_bit(rest)
+        out = plus(out, node_at(&b.nodes, level,
+                                split + ((right >> level) << level) - (<int64_t> 1 << level), &out)[0])
+        rest ^= <int64_t> 1 << level
+    return out
