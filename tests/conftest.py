@@ -1,0 +1,44 @@
+"""Hypothesis profiles, markers and the Spark session that the tests share."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("default", max_examples=100, **COMMON)
+settings.register_profile("ci", max_examples=60, derandomize=True, print_blob=True, **COMMON)
+settings.register_profile("deep", max_examples=2000, **COMMON)
+settings.load_profile(
+    os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default")
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "spark: needs a Spark session (Java 17 or 21)")
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """One small local session for the whole run."""
+    sql = pytest.importorskip("pyspark.sql", reason="the [spark] extra is not installed")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    session = (
+        sql.SparkSession.builder.master("local[2]")
+        .appName("mta-tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "3")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.execution.arrow.pyspark.enabled", "true")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
