@@ -1,0 +1,29 @@
+"""mta: exact sliding-window aggregation.
+
+State a window once, get the same numbers in a notebook, in a Spark job and on a live stream:
+
+>>> import numpy as np, mta
+>>> from mta import agg
+>>> spend = mta.rolling("24h", on="ts", by="card").agg(n=agg.count(), total=agg.sum("amount"))
+>>> hours = np.array(["2026-01-01T08", "2026-01-01T20", "2026-01-02T09"], "M8[s]")
+>>> payments = {"ts": hours, "card": np.array([7, 7, 7]), "amount": np.array([10.0, 20.0, 5.0])}
+>>> spend(payments)["total"].tolist()
+[10.0, 30.0, 25.0]
+"""
+
+from mta import aggregates as agg
+from mta import errors
+from mta.windows import Rolling, Spec, rolling
+
+__version__ = "0.1.0"
+
+spec_from_json = Spec.from_json
+
+__all__ = [
+    "Rolling",
+    "Spec",
+    "agg",
+    "errors",
+    "rolling",
+    "spec_from_json",
+]

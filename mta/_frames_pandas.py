@@ -1,0 +1,116 @@
+"""pandas in and out.
+
+A NaN in a NumPy-backed float column is a NaN, that is a value; ``nan="skip"`` makes it missing.
+None, NaT and pandas.NA are nulls.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from mta.errors import DataError
+from mta.frames import (
+    Answer,
+    Column,
+    Frame,
+    native_values,
+    object_column,
+    plain_column,
+)
+
+
+class PandasFrame(Frame):
+    """A pandas DataFrame, NumPy-backed, masked or Arrow-backed."""
+
+    def __init__(self, data: pd.DataFrame) -> None:
+        self.data = data
+        self.rows = len(data)
+
+    def names(self) -> list[str]:
+        return list(self.data.columns)
+
+    def column(self, name: str) -> Column:
+        series = self.data[name]
+        if isinstance(series, pd.DataFrame):
+            raise DataError(f"column {name!r}: there are {series.shape[1]} of this name")
+        dtype = series.dtype
+        if isinstance(dtype, pd.ArrowDtype):
+            from mta._frames_arrow import arrow_column
+
+            return _with_dtype(arrow_column(name, series.array.__arrow_array__()), dtype)
+        if isinstance(dtype, pd.DatetimeTZDtype):
+            ticks = series.array.asi8  # type: ignore[attr-defined]
+            valid = series.notna().to_numpy()
+            plain = np.where(valid, ticks, 0)
+            return Column(name, "time", plain, None if valid.all() else valid, dtype.unit, dtype)
+        if dtype == object:
+            return object_column(name, series.to_numpy())
+        if isinstance(dtype, np.dtype):
+            return plain_column(name, series.to_numpy(), dtype=dtype)
+        return _masked_column(name, series)
+
+    def encode(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+        series = self.data[name]
+        if isinstance(series.dtype, pd.ArrowDtype):
+            from mta._frames_arrow import encode_arrow
+
+            return encode_arrow(series.array.__arrow_array__())
+        codes, _ = pd.factorize(series)
+        return codes.astype(np.int64), codes >= 0
+
+    def build(self, answers: list[Answer]) -> pd.DataFrame:
+        arrow = any(isinstance(dtype, pd.ArrowDtype) for dtype in self.data.dtypes)
+        columns = {a.name: _arrow_answer(a) if arrow else _answer(a) for a in answers}
+        return pd.DataFrame(columns, index=self.data.index)
+
+
+def _with_dtype(column: Column, dtype: Any) -> Column:
+    return Column(column.name, column.kind, column.values, column.valid, column.unit, dtype)
+
+
+def _masked_column(name: str, series: pd.Series[Any]) -> Column:
+    dtype = series.dtype
+    numeric = pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype)
+    if not numeric or isinstance(dtype, pd.CategoricalDtype):
+        return Column(name, "other", None, series.notna().to_numpy(), dtype=dtype)
+    plain: Any = getattr(dtype, "numpy_dtype", np.dtype(np.float64))
+    values = series.to_numpy(dtype=plain, na_value=plain.type(0))
+    return plain_column(name, values, series.notna().to_numpy(), dtype)
+
+
+def _arrow_answer(answer: Answer) -> Any:
+    from mta._frames_arrow import arrow_answer
+
+    like = answer.like
+    if like is not None and isinstance(like.dtype, pd.ArrowDtype):
+        like = _with_dtype(like, like.dtype.pyarrow_dtype)
+    elif like is not None and like.unit is not None:
+        return _answer(answer)
+    array = arrow_answer(Answer(answer.name, answer.values, answer.valid, like))
+    return pd.arrays.ArrowExtensionArray(array)  # type: ignore[attr-defined]
+
+
+def _answer(answer: Answer) -> Any:
+    values, like, valid = native_values(answer), answer.like, answer.valid
+    if like is not None and isinstance(like.dtype, pd.DatetimeTZDtype):
+        stamps = pd.DatetimeIndex(values).tz_localize("UTC").tz_convert(like.dtype.tz)
+        return stamps.where(valid) if valid is not None else stamps
+    masked = like is not None and getattr(like.dtype, "na_value", None) is pd.NA
+    if values.dtype.kind == "M" and str(like and like.unit) == "d":
+        values = values.astype("M8[s]")  # pandas has no days
+    if values.dtype.kind in "mM":
+        return values if valid is None else np.where(valid, values, np.array("NaT", values.dtype))
+    if valid is None and not masked:
+        return values
+    if values.dtype.kind == "f" and not masked:
+        return values  # null is NaN there already
+    missing = np.zeros(len(values), bool) if valid is None else ~valid
+    if values.dtype.kind == "b":
+        return pd.arrays.BooleanArray(values, missing)
+    kind = pd.arrays.FloatingArray if values.dtype.kind == "f" else pd.arrays.IntegerArray
+    return kind(values, missing)
+

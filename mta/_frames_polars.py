@@ -1,0 +1,75 @@
+"""polars in and out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from mta.frames import Answer, Column, Frame, plain_column
+
+
+class PolarsFrame(Frame):
+    """A polars DataFrame."""
+
+    def __init__(self, data: pl.DataFrame) -> None:
+        self.data = data
+        self.rows = data.height
+
+    def names(self) -> list[str]:
+        return self.data.columns
+
+    def column(self, name: str) -> Column:
+        series = self.data[name]
+        dtype = series.dtype
+        valid = _validity(series)
+        if dtype.is_temporal() and dtype != pl.Time:
+            kind, unit = _temporal(dtype)
+            ticks = series.to_physical().cast(pl.Int64).fill_null(0).to_numpy()
+            return Column(name, kind, np.ascontiguousarray(ticks), valid, unit, dtype)
+        if dtype == pl.Null:
+            return Column(name, "float", np.zeros(len(series)), valid, dtype=dtype)
+        if dtype in (pl.Int128, pl.UInt128) or not (dtype.is_numeric() or dtype == pl.Boolean):
+            return Column(name, "other", None, valid, dtype=dtype)
+        if dtype.is_decimal():
+            return Column(name, "other", None, valid, dtype=dtype)
+        filled = series.fill_null(False if dtype == pl.Boolean else 0) if valid is not None else series
+        return plain_column(name, filled.to_numpy(), valid, dtype)
+
+    def encode(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+        series = self.data[name]
+        if series.dtype in (pl.Categorical, pl.Enum):
+            codes = series.to_physical()
+        elif series.dtype == pl.String:
+            codes = series.cast(pl.Categorical).to_physical()
+        else:
+            codes = series.rank("dense")
+        return codes.cast(pl.Int64).fill_null(0).to_numpy(), _validity(series)
+
+    def build(self, answers: list[Answer]) -> pl.DataFrame:
+        return pl.DataFrame([_series(a) for a in answers])
+
+
+def _validity(series: pl.Series) -> NDArray[np.bool_] | None:
+    return series.is_not_null().to_numpy() if series.null_count() else None
+
+
+def _temporal(dtype: Any) -> tuple[str, str]:
+    if dtype == pl.Date:
+        return "date", "d"
+    return ("time" if dtype == pl.Datetime else "duration"), dtype.time_unit
+
+
+def _series(answer: Answer) -> pl.Series:
+    series = pl.Series(answer.name, answer.values)
+    like = answer.like
+    if like is not None and like.kind == "bool":
+        series = series.cast(pl.Boolean)
+    elif like is not None and like.unit is not None:
+        series = (series.cast(pl.Int32) if like.kind == "date" else series).cast(like.dtype)
+    if answer.valid is not None:
+        missing = pl.select(pl.lit(None, dtype=series.dtype)).to_series()
+        series = series.zip_with(pl.Series(answer.valid), missing.new_from_index(0, len(series)))
+    return series.alias(answer.name)

@@ -1,0 +1,201 @@
+"""Runs a spec over a whole batch: orders the rows, finds the windows, calls the kernels.
+
+A row's way: adapter (`frames`) → plain columns → rows sorted by (key, time, arrival) → window
+bounds → one kernel per state → answers back in the order of the input.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mta import _rolling
+from mta._keys import first_fall, group_rows
+from mta.durations import NANOSECONDS, Duration
+from mta.errors import DataError, SpecError
+from mta.frames import Column, Frame, open_frame
+from mta.plan import Input, Output, Plan, State, answers, check_types, input_column, make_plan
+from mta.windows import Rolling
+
+Ints = NDArray[np.int64]
+
+# Units from coarse to fine; a range that is no whole number of one is told in a finer one.
+_FINER = ("d", "s", "ms", "us", "ns")
+
+
+@dataclass(frozen=True)
+class Ticks:
+    """The time axis of one run: what a tick is, and the window in ticks."""
+
+    unit: str | None
+    scale: int  # ticks per unit of the column
+    range: int | None
+    lag: int
+
+
+def run_batch(spec: Rolling, data: Any) -> Any:
+    """Answer every row of `data`; see ``Rolling.__call__``."""
+    if not spec.aggs:
+        raise SpecError("agg: say what to compute first, like .agg(total=agg.sum('amount'))")
+    frame = open_frame(data)
+    plan = make_plan(spec.aggs, spec.min_periods or 0)
+    for name in plan.columns:
+        frame.require(name, "agg")
+    columns = {name: frame.column(name) for name in plan.columns}
+    check_types(plan, columns)
+    order, offsets, ts, ticks = sort_rows(spec, frame)
+    lo, hi = find_bounds(spec, ts, offsets, ticks)
+    return frame.build(slide_columns(plan, columns, lo, hi, order))
+
+
+def sort_rows(spec: Rolling, frame: Frame) -> tuple[Ints | None, Ints, Ints | None, Ticks]:
+    """Rows by (key, time, arrival): the order (None: as they are), the keys' offsets, the times."""
+    for name in spec.by:
+        frame.require(name, "by")
+    ticks = Ticks(None, 1, None, 0)
+    ts = order = None
+    if spec.on is not None:
+        frame.require(spec.on, "on")
+        column = frame.column(spec.on)
+        ticks = time_axis(spec, column)
+        ts = time_values(column, ticks)
+        if first_fall(ts) >= 0:
+            order = np.argsort(ts, kind="stable")
+    if not spec.by:
+        offsets = np.array([0, frame.rows], np.int64)
+        return order, offsets, ts if ts is None or order is None else ts[order], ticks
+    codes, groups = frame.key_codes(spec.by)
+    order, offsets = group_rows(codes, groups, order)
+    return order, offsets, None if ts is None else ts[order], ticks
+
+
+def time_axis(spec: Rolling, column: Column) -> Ticks:
+    """The range and the lag in ticks of the column, or of the least finer unit that is exact."""
+    if column.kind not in ("time", "date", "int", "uint"):
+        raise DataError(f"on: column {column.name!r} is {column.dtype}, not times or integers")
+    unit = column.unit or "i"
+    lengths = [x for x in (spec.range, spec.lag) if isinstance(x, Duration)]
+    for length in lengths:
+        if length.ticks and column.unit is not None:
+            raise SpecError(f"range: {length} counts integers, but {column.name!r} holds times")
+        if not length.ticks and column.unit is None:
+            raise SpecError(
+                f"range: {length} is a time, but column {column.name!r} holds integers; "
+                "write it in their ticks, like '3600i'"
+            )
+    start = _FINER.index(unit) if unit != "i" else 0
+    for finer in _FINER[start:] if unit != "i" else ("i",):
+        if all(length.in_unit(finer) is not None for length in lengths):
+            break
+    scale = NANOSECONDS[unit] // NANOSECONDS[finer] if unit != "i" else 1
+    return Ticks(unit, scale, _in_ticks(spec.range, finer), _in_ticks(spec.lag, finer) or 0)
+
+
+def _in_ticks(length: int | Duration | None, unit: str) -> int | None:
+    return length.in_unit(unit) if isinstance(length, Duration) else None
+
+
+def time_values(column: Column, ticks: Ticks) -> Ints:
+    """The times in ticks.
+
+    Raises
+    ------
+    DataError
+        A time is null, or does not fit in 64 bits of the unit that the range needs.
+    """
+    if column.valid is not None:
+        missing = np.flatnonzero(~column.valid)
+        raise DataError(
+            f"on: column {column.name!r} is null in row {missing[0]} "
+            f"({len(missing)} of {len(column.valid)} rows); a row without a time has no window"
+        )
+    assert column.values is not None
+    values = column.values
+    limit = 2**63 // ticks.scale - 1
+    if column.kind == "uint" or ticks.scale > 1:
+        outside = np.flatnonzero((values > limit) | (values < -limit if values.dtype != np.uint64 else False))
+        if len(outside):
+            raise DataError(
+                f"on: column {column.name!r}, row {outside[0]}: {values[outside[0]]} does not fit "
+                f"in 64 bits of the ticks that the range needs ({len(outside)} rows)"
+            )
+    return values.astype(np.int64, copy=False) * ticks.scale if ticks.scale > 1 else values.astype(np.int64, copy=False)
+
+
+def find_bounds(spec: Rolling, ts: Ints | None, offsets: Ints, ticks: Ticks) -> tuple[Ints, Ints]:
+    """Every row's window as an interval of sorted rows."""
+    if spec.over_rows:
+        rows = spec.range if isinstance(spec.range, int) else int(offsets[-1]) + 1
+        lag = spec.lag if isinstance(spec.lag, int) else 0
+        return _rolling.row_bounds(offsets, rows, lag, spec.left_closed, spec.right_closed)
+    assert ts is not None
+    return _rolling.time_bounds(
+        ts, offsets, ticks.range, ticks.lag, spec.left_closed, spec.right_closed,
+        spec.ties == "arrival",
+    )  # fmt: skip
+
+
+def slide_columns(
+    plan: Plan, columns: dict[str, Column], lo: Ints, hi: Ints, order: Ints | None
+) -> list[Any]:
+    """Run every state's kernel over the sorted rows and put the answers in input order."""
+    inputs = {i: sorted_input(i, columns, order) for i in plan.inputs}
+    counts: dict[Input, Ints | None] = {
+        i: None if valid is None else _rolling.count_valid(valid.view(np.uint8), lo, hi)
+        for i, (_, valid, _) in inputs.items()
+    }
+    values: dict[str, NDArray[Any]] = {}
+    for state in plan.states:
+        data, valid, column = inputs[state.input]
+        outputs = plan.of_state(state)
+        wanted = [(o, output_array(o, column, len(lo))) for o in outputs]
+        failed = _rolling.slide(
+            state.monoid, column.source, state.nan, data,
+            None if valid is None or state.monoid == "sum" else valid.view(np.uint8),
+            lo, hi, counts[state.input],
+            [(o.aggregate.fn, o.aggregate.ddof, array.view(np.int64)) for o, array in wanted],
+        )  # fmt: skip
+        if failed >= 0:
+            raise_overflow(state, outputs, failed if order is None else int(order[failed]))
+        values.update({o.name: array for o, array in wanted})
+    return answers(plan, columns, hi - lo, counts, values, lambda a: unsort(a, order))
+
+
+def sorted_input(
+    source: Input, columns: dict[str, Column], order: Ints | None
+) -> tuple[NDArray[Any], NDArray[np.bool_] | None, Column]:
+    """The values and the null mask of an input, in sorted order."""
+    column = input_column(source, columns)
+    data = np.zeros(0) if column.values is None else column.values
+    valid = column.valid
+    if order is not None:
+        data = data[order] if column.values is not None else data
+        valid = valid[order] if valid is not None else None
+    return data, valid, column
+
+
+def output_array(output: Output, column: Column, n: int) -> NDArray[Any]:
+    """An empty array of the answer's type: the column's own for sum, min and max."""
+    if output.aggregate.fn in ("mean", "var", "std") or column.source == "float":
+        return np.empty(n, np.float64)
+    return np.empty(n, np.uint64 if column.source == "uint" else np.int64)
+
+
+def raise_overflow(state: State, outputs: list[Output], row: int) -> None:
+    name = next(o.name for o in outputs if o.aggregate.fn == "sum")
+    raise OverflowError(
+        f"{name}: the sum of {state.input.column!r} over the window of row {row} does not fit in "
+        "64 bits; sum a float column, or a shorter window"
+    )
+
+
+def unsort(array: NDArray[Any], order: Ints | None) -> NDArray[Any]:
+    """From sorted order back to the order of the input."""
+    if order is None:
+        return array
+    placed = np.empty_like(array)
+    placed[order] = array
+    return placed

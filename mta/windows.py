@@ -1,0 +1,303 @@
+"""WHICH ROWS an answer is made of: the specs.
+
+A spec is an immutable description. It computes nothing until it is called with data; it is
+hashable, prints as the code that makes it, and travels as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
+
+from mta.aggregates import Aggregate, named
+from mta.durations import Duration, parse_duration
+from mta.errors import SpecError
+
+CLOSED = ("right", "left", "both", "neither")
+TIES = ("peers", "arrival")
+_JSON_FORMAT = 1
+
+
+class Spec:
+    """Base of all window specs."""
+
+    kind: ClassVar[str]
+    _kinds: ClassVar[dict[str, type[Spec]]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        Spec._kinds[cls.kind] = cls
+
+    def to_json(self) -> str:
+        """The spec as one line of JSON; ``Spec.from_json`` reads it back."""
+        return json.dumps({"mta": _JSON_FORMAT, "window": self.kind, **self._to_dict()})
+
+    @staticmethod
+    def from_json(text: str) -> Any:
+        """The spec that `text` describes.
+
+        Raises
+        ------
+        SpecError
+            If it is not JSON, not a spec, or a spec of a later format.
+        """
+        try:
+            data = json.loads(text)
+        except (TypeError, ValueError) as error:
+            raise SpecError(f"spec: not JSON: {error}") from None
+        if not isinstance(data, dict) or "mta" not in data:
+            raise SpecError("spec: this JSON does not describe a window")
+        if data.pop("mta") != _JSON_FORMAT:
+            raise SpecError(f"spec: only format {_JSON_FORMAT} is known")
+        cls = Spec._kinds.get(data.pop("window", None))
+        if cls is None:
+            raise SpecError(f"spec: unknown window; known: {', '.join(sorted(Spec._kinds))}")
+        return cls._from_dict(data)
+
+    def _to_dict(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    @classmethod
+    def _from_dict(cls, data: dict[str, Any]) -> Spec:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, repr=False)
+class Rolling(Spec):
+    """A trailing window; see `rolling`, which makes it."""
+
+    kind: ClassVar[str] = "rolling"
+
+    range: int | Duration | None
+    on: str | None = None
+    by: tuple[str, ...] = ()
+    closed: str = "right"
+    lag: int | Duration | None = None
+    ties: str = "peers"
+    min_periods: int | None = None
+    aggs: tuple[tuple[str, Aggregate], ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_column(self.on, "on")
+        _check_choice(self.closed, "closed", CLOSED)
+        _check_choice(self.ties, "ties", TIES)
+        _check_range(self)
+        _check_lag(self)
+        minimum = self.min_periods
+        if minimum is not None and (not _is_int(minimum) or minimum < 0):
+            raise SpecError(f"min_periods: must be a whole number from 0, not {minimum!r}")
+
+    def agg(self, *aggs: Aggregate, **by_name: Aggregate) -> Rolling:
+        """The same window with these answers, named by keyword or after column and function.
+
+        Examples
+        --------
+        >>> import mta
+        >>> from mta import agg
+        >>> mta.rolling("24h", on="ts", by="card").agg(agg.sum("amount"), n=agg.count())
+        mta.rolling('1d', on='ts', by='card').agg(amount_sum=agg.sum('amount'), n=agg.count())
+        """
+        return replace(self, aggs=named(aggs, by_name))
+
+    def __call__(self, data: Any) -> Any:
+        """The answers for every row of `data`, in its order and its kind.
+
+        Parameters
+        ----------
+        data : pandas.DataFrame, polars.DataFrame, pyarrow.Table or RecordBatch, anything with an
+            Arrow stream, or a dict of NumPy arrays of one length
+
+        Returns
+        -------
+        The same kind, with one column per answer and one row per input row (pandas: same index;
+        an Arrow stream gives a pyarrow.Table).
+
+        Raises
+        ------
+        ColumnError
+            A column is missing.
+        DataError
+            A time is null, or a column has a type that the aggregate can't use. Column, first row
+            and number of rows are named, and nothing has been computed.
+        OverflowError
+            An integer sum does not fit in 64 bits.
+        """
+        from mta.engine import run_batch  # the engine builds on the specs, not they on it
+
+        return run_batch(self, data)
+
+    def __repr__(self) -> str:
+        shown = [repr(_plain(self.range))]
+        for given in fields(self)[1:-1]:
+            value = getattr(self, given.name)
+            if value != given.default:
+                shown.append(f"{given.name}={_plain(value)!r}")
+        text = f"mta.rolling({', '.join(shown)})"
+        if self.aggs:
+            text += f".agg({_show_aggs(self.aggs)})"
+        return text
+
+    @property
+    def left_closed(self) -> bool:
+        return self.closed in ("left", "both")
+
+    @property
+    def right_closed(self) -> bool:
+        return self.closed in ("right", "both")
+
+    @property
+    def over_rows(self) -> bool:
+        """Whether the window is measured in rows (or is everything, in order of arrival)."""
+        return isinstance(self.range, int) or (self.range is None and self.on is None)
+
+    def _to_dict(self) -> dict[str, Any]:
+        data = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+        data["aggs"] = [{"name": name, **a.to_dict()} for name, a in self.aggs]
+        return data
+
+    @classmethod
+    def _from_dict(cls, data: dict[str, Any]) -> Rolling:
+        data = dict(data)
+        aggs = data.pop("aggs", [])
+        try:
+            window = rolling(**data)
+            pairs = {a["name"]: Aggregate(**{k: v for k, v in a.items() if k != "name"}) for a in aggs}
+        except (TypeError, KeyError, AttributeError) as error:
+            raise SpecError(f"spec: not a rolling window: {error}") from None
+        return window.agg(**pairs) if pairs else window
+
+
+def rolling(
+    range: int | str | Any | None,
+    on: str | None = None,
+    by: str | Sequence[str] | None = None,
+    closed: str = "right",
+    lag: int | str | Any | None = None,
+    ties: str = "peers",
+    min_periods: int | None = None,
+) -> Rolling:
+    """A trailing window: one answer per row, over the rows before it.
+
+    Parameters
+    ----------
+    range : how far back the window reaches
+        A duration ("24h", "1h30m", a timedelta) over the time column `on`; "5i" for five ticks of
+        an integer `on`; an int for that many rows of the same key; None for everything so far.
+    on : name of the time column: timestamps of any unit and zone, dates, or integers
+        Needed for durations. Rows may come in any order: they are ordered by (`on`, arrival) and
+        answered where they stand. Row windows without it take the rows as they come.
+    by : name, or names, of the key columns; each key has windows of its own
+        Null is a key, and NaN is another.
+    closed : which edges belong to the window that ends at time t
+        "right" ``(t - range, t]`` (default), "left" ``[t - range, t)``, "both", "neither".
+        Of a row window, likewise, over row numbers: "left" are the `range` rows before this one.
+    lag : duration (rows for row windows) by which the window is moved back; may be negative
+    ties : "peers" (default): rows with the same time are in each other's windows
+        "arrival": a row sees those of its own time that came earlier, never a later one; with an
+        open right edge it does not see itself.
+    min_periods : fewer non-null values than this in the window give null
+
+    Returns
+    -------
+    Rolling
+        Complete it with ``.agg(...)``, then call it with data.
+
+    Raises
+    ------
+    SpecError
+        The arguments have no meaning together; the message names the one at fault.
+
+    Notes
+    -----
+    O(1) combines a row whatever the range; memory O(rows). Time windows are found by one pass of
+    two pointers over the sorted times.
+
+    Examples
+    --------
+    >>> import numpy as np, mta
+    >>> from mta import agg
+    >>> rides = {"ts": np.array([1, 9, 4, 6]), "fare": np.array([10, 40, 20, 30])}
+    >>> spec = mta.rolling("5i", on="ts").agg(total=agg.sum("fare"), n=agg.count())
+    >>> {name: answers.tolist() for name, answers in spec(rides).items()}
+    {'total': [10, 70, 30, 50], 'n': [1, 2, 2, 2]}
+    """
+    if range is not None and not _is_int(range):
+        range = parse_duration(range, "range")
+    if lag is not None and not _is_int(lag):
+        lag = parse_duration(lag, "lag")
+    return Rolling(range, on, _key_names(by), closed, lag, ties, min_periods)
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _key_names(by: str | Sequence[str] | None) -> tuple[str, ...]:
+    if by is None:
+        return ()
+    names = (by,) if isinstance(by, str) else tuple(by)
+    for name in names:
+        _check_column(name, "by")
+    if len(set(names)) != len(names):
+        raise SpecError(f"by: a column is named twice in {names!r}")
+    return names
+
+
+def _check_column(name: object, argument: str) -> None:
+    if name is not None and not isinstance(name, str):
+        raise SpecError(f"{argument}: must be the name of a column, not {name!r}")
+
+
+def _check_choice(value: object, argument: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise SpecError(f"{argument}: must be one of {choices}, not {value!r}")
+
+
+def _check_range(window: Rolling) -> None:
+    size = window.range
+    if size is None:
+        return
+    amount = size if isinstance(size, int) else size.amount
+    if amount <= 0:
+        raise SpecError(f"range: must be positive, not {_plain(size)!r}")
+    if amount >= 2**63:
+        raise SpecError(f"range: {_plain(size)!r} does not fit in 64 bits")
+    if isinstance(size, Duration) and window.on is None:
+        raise SpecError(f"on: a window of {_plain(size)!r} needs the name of the time column")
+
+
+def _check_lag(window: Rolling) -> None:
+    lag = window.lag
+    if lag is None:
+        return
+    amount = lag if isinstance(lag, int) else lag.amount
+    if abs(amount) >= 2**63:
+        raise SpecError(f"lag: {_plain(lag)!r} does not fit in 64 bits")
+    if window.over_rows and not isinstance(lag, int):
+        raise SpecError(f"lag: a window of rows is moved by rows, not by {_plain(lag)!r}")
+    if not window.over_rows and isinstance(lag, int):
+        raise SpecError(f"lag: a window of time is moved by a duration, not by {lag!r} rows")
+    if isinstance(lag, Duration):
+        if window.on is None:
+            raise SpecError(f"on: a lag of {_plain(lag)!r} needs the name of the time column")
+        if isinstance(window.range, Duration) and lag.ticks != window.range.ticks:
+            raise SpecError("lag: range and lag must both be durations or both be ticks ('5i')")
+        if window.ties == "arrival" and lag.amount != 0:
+            raise SpecError("ties: 'arrival' orders rows of one time; it has no meaning with a lag")
+
+
+def _plain(value: Any) -> Any:
+    """A field as JSON and `rolling` take it."""
+    if isinstance(value, Duration):
+        return str(value)
+    if isinstance(value, tuple):
+        return value[0] if len(value) == 1 else (list(value) or None)
+    return value
+
+
+def _show_aggs(aggs: tuple[tuple[str, Aggregate], ...]) -> str:
+    if all(name.isidentifier() for name, _ in aggs):
+        return ", ".join(f"{name}={a!r}" for name, a in aggs)
+    return "**{" + ", ".join(f"{name!r}: {a!r}" for name, a in aggs) + "}"
