@@ -13,6 +13,8 @@ State a window once, get the same numbers in a notebook, in a Spark job and on a
 
 from mta import aggregates as agg
 from mta import errors
+from mta._window import Window
+from mta.policies import Last, last
 from mta.windows import Rolling, Spec, rolling
 
 __version__ = "0.1.0"
@@ -20,10 +22,13 @@ __version__ = "0.1.0"
 spec_from_json = Spec.from_json
 
 __all__ = [
+    "Last",
     "Rolling",
     "Spec",
+    "Window",
     "agg",
     "errors",
+    "last",
     "rolling",
     "spec_from_json",
 ]

@@ -255,6 +255,7 @@ cdef enum Kind:
 
 cdef Kind kind_of(const ForestOps* ops) noexcept nogil
 cdef ForestOps* find_ops(str monoid, Source source) except NULL
+cdef Output find_output(str what) except *
 cdef Source find_source(str source) except *
 cdef Lift make_lift(str monoid, str source, str nan) except *
 

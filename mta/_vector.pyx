@@ -1,0 +1,66 @@
+"""Vector: what a window keeps of its rows, in numbers that are never used twice."""
+import numpy as np
+
+
+cdef class Vector:
+    """A queue of int64 (or uint8) items with absolute numbers.
+
+    Appending and dropping cost O(1) amortised; the live items are always one array.
+
+    Examples
+    --------
+    >>> times = Vector()
+    >>> times.extend(np.array([10, 20, 30]))
+    >>> times.drop_to(1)
+    >>> times.view().tolist(), times.first
+    ([20, 30], 1)
+    """
+
+    def __cinit__(self, bint wide=True, int64_t first=0):
+        self.wide = wide
+        self.first = first
+        self.array = np.empty(0, np.int64 if wide else np.uint8)
+
+    def __len__(self):
+        return self.end - self.start
+
+    cdef int reserve(self, int64_t more) except -1:
+        """Make room: move the live items to the front of this array or of one twice as large."""
+        cdef int64_t live = self.end - self.start
+        cdef char[::1] raw
+        room = self.array
+        # Moving within the array only pays where at least half of it is free.
+        if 2 * (live + more) > self.capacity:
+            self.capacity = max(16, 2 * (live + more))
+            room = np.empty(self.capacity, self.array.dtype)
+        room[:live] = self.array[self.start:self.end]
+        self.array = room
+        raw = room.view(np.int8)
+        self.data = &raw[0]
+        self.start = 0
+        self.end = live
+        return 0
+
+    def extend(self, items):
+        """Append an array."""
+        cdef int64_t n = len(items)
+        if self.end + n > self.capacity:
+            self.reserve(n)
+        self.array[self.end:self.end + n] = items
+        self.end += n
+
+    def pop(self):
+        """Take the newest item back."""
+        if self.end == self.start:
+            raise IndexError("nothing to take back")
+        self.end -= 1
+
+    def drop_to(self, int64_t number):
+        """Drop every item before `number` (all, where it lies beyond them)."""
+        cdef int64_t n = min(max(number - self.first, 0), self.end - self.start)
+        self.start += n
+        self.first += n
+
+    def view(self):
+        """The live items, without a copy. Appending or dropping leaves the view as it is."""
+        return self.array[self.start:self.end]

@@ -1,0 +1,739 @@
+"""Window: one window pushed by hand, row by row."""
+from cpython.datetime cimport PyDateTime_Check, import_datetime
+from libc.math cimport isnan
+from libc.stdint cimport INT64_MIN, int64_t
+
+from mta._core cimport MAX_PART, Forest, find_output, forest_restart, highest_bit, lowest_bit
+from mta._monoids cimport Cell, Output
+from mta._vector cimport Vector
+
+import datetime as dt
+import operator
+from collections import namedtuple
+
+import numpy as np
+
+from mta.aggregates import Aggregate, named
+from mta.durations import Duration
+from mta.errors import DataError, PolicyError, SnapshotError, SpecError
+from mta.plan import make_plan
+from mta.policies import Last
+from mta.snapshot import seal, unseal
+
+import_datetime()
+
+cdef enum:
+    SINGLE_STEPS = 2
+    UNKNOWN = 0     # no value seen yet
+    INTEGER = 1
+    REAL = 2
+
+TYPE_NAMES = {UNKNOWN: "int", INTEGER: "int", REAL: "float"}
+EPOCH = dt.datetime(1970, 1, 1)
+EPOCH_UTC = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+
+
+cdef class RawColumn:
+    """The values of one column inside the window, as pushed."""
+
+    cdef str name
+    cdef int type
+    cdef Vector values
+    cdef Vector valid      # None until the first null
+    cdef Cell now          # of the row being inserted
+    cdef int now_type
+    cdef bint now_valid
+
+    def __cinit__(self, str name):
+        self.name = name
+        self.values = Vector()
+
+    cdef int append(self) except -1:
+        if not self.now_valid and self.valid is None:
+            self.valid = Vector(False, self.values.first)
+            self.valid.extend(np.ones(len(self.values), np.uint8))
+        self.values.append(self.now.i)
+        if self.valid is not None:
+            self.valid.append(self.now_valid)
+        return 0
+
+    cdef inline bint is_valid(self, int64_t row, bint skip_nan) noexcept:
+        cdef Cell cell
+        if self.valid is not None and not self.valid.at(row):
+            return False
+        if skip_nan and self.type == REAL:
+            cell.i = self.values.at(row)
+            return not isnan(cell.f)
+        return True
+
+
+cdef class InputState:
+    """A column as some aggregates see it, with the number of non-null values before every row."""
+
+    cdef RawColumn column
+    cdef bint skip_nan
+    cdef int64_t seen      # non-null values ever
+    cdef Vector before     # per row inside: `seen` when it came; None until the first null
+
+    def __cinit__(self, RawColumn column, bint skip_nan):
+        self.column = column
+        self.skip_nan = skip_nan
+
+    cdef inline bint now_valid(self) noexcept:
+        return self.column.now_valid and not (
+            self.skip_nan and self.column.type == REAL and isnan(self.column.now.f))
+
+    cdef int append(self, int64_t row) except -1:
+        cdef bint valid = self.now_valid()
+        if not valid and self.before is None:
+            # So far every row was a value: row r had r before it.
+            self.before = Vector(True, self.column.values.first)
+            self.before.extend(np.arange(self.column.values.first, row))
+            self.seen = row
+        if self.before is not None:
+            self.before.append(self.seen)
+            self.seen += valid
+        return 0
+
+    cdef int64_t count(self, int64_t front, int64_t to, int64_t back) noexcept:
+        """Non-null values in rows [front, to) of a window that ends at back."""
+        if self.before is None:
+            return to - front
+        cdef int64_t start = self.before.at(front) if front < back else self.seen
+        return (self.before.at(to) if to < back else self.seen) - start
+
+
+cdef class StateForest:
+    cdef InputState input
+    cdef object state
+    cdef Forest forest
+
+    def __cinit__(self, InputState input, state):
+        self.input = input
+        self.state = state
+        self.make()
+
+    cdef int make(self) except -1:
+        source = TYPE_NAMES[self.input.column.type]
+        self.forest = Forest(self.state.monoid, source, self.state.nan)
+        return 0
+
+
+cdef class Answer:
+    cdef str name
+    cdef object aggregate
+    cdef InputState input     # None: counts rows
+    cdef int state            # index of the forest, or -1 for counts
+    cdef Output what
+    cdef int64_t ddof
+    cdef int64_t need
+
+
+cdef class Window:
+    """One window over rows that are pushed by hand.
+
+    Parameters
+    ----------
+    aggs : a dict of aggregates by name, or one aggregate, like ``agg.max("x")``
+    policy : ``mta.last("1h")``, ``mta.last(1024)``, or ``policy(total, old) -> bool``
+        What goes when a row is pushed; see ``mta.policies``. None: nothing, until `evict`.
+
+    A row is given by name (``push(x=1.5, ts=...)`` or ``push({"x": 1.5, "ts": ...})``) or, where
+    the aggregates use one column, as its bare value, the time second: ``push(1.5, ts)``. Values are
+    numbers or None. A column of ints stays exact, and becomes one of floats with the first float.
+    Times (for ``mta.last("1h")``) are datetimes, or integers for ranges like "60i"; they must not
+    go back.
+
+    Answers are a named tuple, or the bare answer where `aggs` is one aggregate. They are the same
+    doubles that ``mta.rolling`` gives for the same rows.
+
+    Cost in combines per aggregate: insert 2 amortised, evict 1 amortised, evict(n) O(log n), result
+    1. Memory: the raw rows and two partials a row and aggregate.
+
+    Examples
+    --------
+    >>> import mta
+    >>> from mta import agg
+    >>> w = mta.Window({"n": agg.count(), "total": agg.sum("x")}, mta.last(2))
+    >>> [w.push(x=x).total for x in (1, 2, 3)]
+    [1, 3, 5]
+
+    No older than the maximum:
+
+    >>> w = mta.Window({"n": agg.count(), "top": agg.max("x")}, lambda total, old: old.top < total.top)
+    >>> [tuple(w.push(x=x)) for x in (3, 1, 4, 1, 5)]
+    [(1, 3), (2, 3), (1, 4), (2, 4), (1, 5)]
+    """
+
+    cdef readonly object policy
+    cdef list raw             # RawColumn
+    cdef list inputs          # InputState
+    cdef list forests         # StateForest
+    cdef list answers         # Answer
+    cdef object make_result   # None: bare
+    cdef str spec
+    cdef dict by_name
+    cdef Vector times
+    cdef str on
+    cdef object range
+    cdef bint aware           # times have a zone
+    cdef int64_t now          # time of the row being inserted
+    cdef int64_t last_time    # of the newest row ever inside
+    cdef int64_t front        # row numbers
+    cdef int64_t back
+    cdef int64_t base         # row number of the forests' position 0
+
+    def __init__(self, aggs, policy=None):
+        pairs, bare = read_aggs(aggs)
+        self.set_policy(policy)
+        names = tuple(name for name, _ in pairs)
+        if not bare:
+            self.make_result = make_result_type(names)
+        plan = make_plan(pairs, 0)
+        columns = {name: RawColumn(name) for name in plan.columns}
+        if self.on is not None and self.on in columns:
+            raise SpecError(f"on: {self.on!r} is the time; an aggregate can't use it as a value")
+        inputs = {i: InputState(columns[i.column], i.skip_nan) for i in plan.inputs}
+        states = plan.states
+        self.raw = list(columns.values())
+        self.by_name = columns
+        self.inputs = list(inputs.values())
+        self.forests = [StateForest(inputs[s.input], s) for s in states]
+        self.answers = [make_answer(o, inputs, states) for o in plan.outputs]
+        self.spec = repr((pairs, policy if policy is None or isinstance(policy, Last) else "policy"))
+
+    cdef int set_policy(self, policy) except -1:
+        if isinstance(policy, Last):
+            self.range = policy.range
+            if isinstance(policy.range, Duration):
+                self.on = policy.on
+                self.times = Vector()
+        elif policy is not None and not callable(policy):
+            raise SpecError(f"policy: {policy!r} is neither mta.last(...) nor a function")
+        self.policy = policy
+        return 0
+
+    def __len__(self):
+        return self.back - self.front
+
+    def insert(self, row=None, time=None, /, **columns):
+        """Append a row; nothing leaves.
+
+        Raises
+        ------
+        DataError
+            The row can't be read, or its time is before the last one. The window is unchanged.
+        """
+        self.read(row, time, columns)
+        self.append()
+
+    def push(self, row=None, time=None, /, **columns):
+        """Insert a row, let the policy decide what leaves, and answer.
+
+        Raises
+        ------
+        DataError
+            The row can't be read.
+        PolicyError
+            The policy is not monotone.
+        OverflowError
+            An integer sum does not fit in 64 bits. The row is inside all the same, and the answers
+            are back once the sum fits again; every other exception, the policy's own included,
+            leaves the window as it was.
+        """
+        self.read(row, time, columns)
+        if self.range is not None:
+            self.evict_to(self.last_front())
+            self.append()
+        else:
+            self.append()
+            if self.policy is not None:
+                self.enforce()
+        return self.result()
+
+    def evict(self, int64_t n=1):
+        """Drop the n oldest rows.
+
+        Raises
+        ------
+        IndexError
+            n is negative or more than the window holds.
+        """
+        if n < 0 or n > self.back - self.front:
+            raise IndexError(f"n: can't drop {n} rows of {len(self)}")
+        self.evict_to(self.front + n)
+
+    def result(self):
+        """The answers over the rows inside; null is None."""
+        cdef char part[MAX_PART]
+        cdef Answer answer
+        cdef Forest forest
+        cdef int64_t count
+        values = []
+        for answer in self.answers:
+            count = self.count_of(answer, self.back)
+            if count < answer.need:
+                values.append(None)
+            elif answer.state < 0:
+                values.append(count)
+            else:
+                forest = (<StateForest> self.forests[answer.state]).forest
+                forest.ops.query(&forest.state, part)
+                values.append(self.lower(answer, forest, part, count))
+        return self.wrap(values)
+
+    # ------------------------------------------------------------------ reading a row
+
+    cdef int read(self, row, time, dict columns) except -1:
+        """Fill `now` of every column from the arguments; the window itself stays as it is."""
+        cdef RawColumn column
+        if isinstance(row, dict):
+            columns = {**row, **columns}
+        elif row is not None or (not columns and self.raw):
+            if len(self.raw) != 1:
+                names = [c for c in self.by_name]
+                raise DataError(f"row: name the values, like push({names[0] if names else 'x'}=...); "
+                                f"the aggregates use {len(names)} columns")
+            columns = {next(iter(self.by_name)): row, **columns}
+        if time is not None:
+            if self.on is None:
+                raise DataError("time: the policy of this window uses none")
+            columns = {self.on: time, **columns}
+        for column in self.raw:
+            if column.name not in columns:
+                raise DataError(f"row {self.back}: no value for column {column.name!r}")
+            self.read_value(column, columns[column.name])
+        if self.on is not None:
+            self.read_time(columns.get(self.on))
+        return 0
+
+    cdef int read_value(self, RawColumn column, value) except -1:
+        column.now.i = 0
+        column.now_valid = True
+        if type(value) is float:
+            column.now_type = REAL
+            column.now.f = value
+        elif value is None or type(value).__name__ in ("NAType", "NaTType"):
+            column.now_type = column.type
+            column.now_valid = False
+        elif isinstance(value, (float, np.floating)):
+            self.read_value(column, float(value))
+        elif isinstance(value, (int, np.integer, np.bool_)):
+            if not -2**63 <= value < 2**63:
+                raise self.refuse(column, f"{value} does not fit in 64 bits")
+            column.now_type = INTEGER
+            column.now.i = value
+        else:
+            raise self.refuse(column, f"{value!r} is not a number")
+        if column.now_type != column.type and column.type != UNKNOWN:
+            self.check_change(column)
+        return 0
+
+    cdef object refuse(self, RawColumn column, str reason):
+        return DataError(f"row {self.back}: column {column.name!r}: {reason}")
+
+    cdef int check_change(self, RawColumn column) except -1:
+        """An int among floats, or the first float among ints: both must be exact."""
+        cdef int64_t value = column.now.i
+        if column.type == REAL:
+            column.now.f = <double> value
+            column.now_type = REAL
+            if not -2.0**63 <= column.now.f < 2.0**63 or <int64_t> column.now.f != value:
+                raise self.refuse(column, f"it holds floats, and none is {value} exactly")
+            return 0
+        values = column.values.view()
+        inexact = values[np.abs(values.astype(np.float64)) > 2.0**53]
+        if len(inexact):
+            raise self.refuse(column, f"a float where it holds {inexact[0]}, which no float is exactly")
+        return 0
+
+    cdef int read_time(self, value) except -1:
+        cdef int64_t ticks
+        if value is None:
+            raise DataError(f"row {self.back}: no time; give it as {self.on!r}")
+        if self.range.ticks:
+            try:
+                ticks = operator.index(value)
+            except (TypeError, OverflowError):
+                raise DataError(f"row {self.back}: {self.on}={value!r}: a range of {self.range} needs integer times") from None
+        else:
+            ticks = self.read_stamp(value)
+        if self.back > 0 and ticks < self.last_time:
+            raise DataError(f"row {self.back}: {self.on}={value!r} is before the row above it; "
+                            "a window takes rows in order of time (mta.rolling sorts them)")
+        self.now = ticks
+        return 0
+
+    cdef int64_t read_stamp(self, value) except? -1:
+        """Nanoseconds since the epoch of a datetime, pandas.Timestamp or numpy.datetime64."""
+        cdef bint aware = False
+        if isinstance(value, np.datetime64):
+            stamp = None if np.isnat(value) else int(value.astype("M8[ns]").astype(np.int64))
+            if stamp is not None and np.datetime64(stamp, "ns") != value:
+                raise DataError(f"row {self.back}: {self.on}={value!r} does not fit in 64-bit nanoseconds")
+        elif PyDateTime_Check(value):
+            aware = value.tzinfo is not None
+            delta = value - (EPOCH_UTC if aware else EPOCH)
+            stamp = (delta.days * 86400 + delta.seconds) * 10**9 + delta.microseconds * 1000
+            stamp += getattr(value, "nanosecond", 0)
+        else:
+            stamp = None
+        if stamp is None or not -2**63 <= stamp < 2**63:
+            raise DataError(f"row {self.back}: {self.on}={value!r}: a range of {self.range} needs a "
+                            "datetime between the years 1678 and 2261 (integer times go with ranges like '60i')")
+        if self.back > 0 and aware != self.aware:
+            raise DataError(f"row {self.back}: {self.on}={value!r}: times with and without a zone can't be compared")
+        self.aware = aware
+        return stamp
+
+    cdef int settle_type(self, RawColumn column) except -1:
+        """Take on the type of the row just read; ints inside are lifted again, as floats."""
+        cdef StateForest state
+        if column.type == INTEGER:
+            values = column.values.view()
+            values[:] = values.astype(np.float64).view(np.int64)
+        column.type = column.now_type
+        for state in self.forests:
+            if state.input.column is column:
+                self.rebuild(state)
+        return 0
+
+    # --------------------------------------------------------------- rows in and out
+
+    cdef int append(self) except -1:
+        cdef RawColumn column
+        cdef InputState source
+        cdef StateForest state
+        if self.front == self.back:
+            self.restart()
+        for column in self.raw:
+            if column.type != column.now_type:
+                self.settle_type(column)
+        for state in self.forests:
+            state.forest.insert_cell(state.input.column.now, state.input.now_valid())
+        for source in self.inputs:
+            source.append(self.back)
+        for column in self.raw:
+            column.append()
+        if self.times is not None:
+            self.times.append(self.now)
+            self.last_time = self.now
+        self.back += 1
+        return 0
+
+    cdef int retract(self) except -1:
+        """Take the newest row back."""
+        cdef RawColumn column
+        cdef InputState source
+        cdef StateForest state
+        self.back -= 1
+        for state in self.forests:
+            state.forest.retract()
+        for source in self.inputs:
+            if source.before is not None:
+                source.seen = source.before.at(self.back)
+                source.before.pop()
+        for column in self.raw:
+            column.values.pop()
+            if column.valid is not None:
+                column.valid.pop()
+        if self.times is not None:
+            self.times.pop()
+        return 0
+
+    cdef int restart(self) except -1:
+        """An empty window counts positions anew, as mta.rolling does after a gap."""
+        cdef StateForest state
+        self.base = self.back
+        for state in self.forests:
+            forest_restart(&state.forest.state, self.base)
+        return 0
+
+    cdef int evict_to(self, int64_t front) except -1:
+        cdef RawColumn column
+        cdef InputState source
+        cdef StateForest state
+        if front == self.front:
+            return 0
+        for state in self.forests:
+            state.forest.ops.evict_to(&state.forest.state, front - self.base, NULL)
+        for source in self.inputs:
+            if source.before is not None:
+                source.before.drop_to(front)
+        for column in self.raw:
+            column.values.drop_to(front)
+            if column.valid is not None:
+                column.valid.drop_to(front)
+        if self.times is not None:
+            self.times.drop_to(front)
+        self.front = front
+        return 0
+
+    cdef int64_t last_front(self) except -1:
+        """The first row that stays, once the row just read is inside."""
+        cdef int64_t low = self.front, high = self.back, middle, span
+        if not isinstance(self.range, Duration):
+            span = self.range
+            return max(low, high + 1 - span)
+        span = self.range.amount
+        if self.now < INT64_MIN + span:
+            return low
+        # Usually none or one goes; else the first that stays is found by bisection.
+        if low == high or self.times.at(low) > self.now - span:
+            return low
+        low += 1
+        while low < high:
+            middle = (low + high) // 2
+            if self.times.at(middle) > self.now - span:
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    cdef int rebuild(self, StateForest state) except -1:
+        """The forest of the rows inside, anew."""
+        cdef RawColumn column = state.input.column
+        cdef int64_t row
+        cdef Cell cell
+        state.make()
+        state.forest.state.base = self.base
+        state.forest.state.front = state.forest.state.back = self.front - self.base
+        for row in range(self.front, self.back):
+            cell.i = column.values.at(row)
+            state.forest.insert_cell(cell, column.is_valid(row, state.input.skip_nan))
+        return 0
+
+    # -------------------------------------------------------------------- the policy
+
+    cdef int enforce(self) except -1:
+        try:
+            front = self.policy_front()
+        except BaseException:
+            self.retract()
+            raise
+        self.evict_to(front)
+        return 0
+
+    cdef int64_t policy_front(self) except -1:
+        """The first row that stays: O(log n) calls of the policy, two where one row goes."""
+        cdef Search search = Search(self)
+        cdef int level, k
+        # Most pushes drop a row or none, so single steps come first (MTA, combined enforcement).
+        for k in range(SINGLE_STEPS):
+            if not search.take(0):
+                search.check_monotone()
+                return search.row
+        while search.row < self.back:
+            level = search.top()
+            if search.take(level):
+                continue
+            # The first row that stays lies in this node.
+            while level > 0:
+                level -= 1
+                search.take(level)
+            search.check_monotone()
+            break
+        return search.row
+
+    # ----------------------------------------------------------------------- answers
+
+    cdef int64_t count_of(self, Answer answer, int64_t to) except -1:
+        """Values that the answer counts, in the rows from the front to `to`."""
+        if answer.input is None:
+            return to - self.front
+        return answer.input.count(self.front, to, self.back)
+
+    cdef object lower(self, Answer answer, Forest forest, const void* part, int64_t count):
+        try:
+            return forest.lower(answer.what, part, answer.ddof if answer.ddof >= 0 else count)
+        except OverflowError:
+            raise OverflowError(f"{answer.name}: the sum does not fit in 64 bits") from None
+
+    cdef object wrap(self, list values):
+        return values[0] if self.make_result is None else self.make_result(values)
+
+    # --------------------------------------------------------------------- snapshots
+
+    def to_bytes(self):
+        """The window as bytes: versioned, checksummed, no code inside.
+
+        Returns
+        -------
+        bytes
+            About 8 bytes a row and column (9 with nulls); `from_bytes` takes them back.
+        """
+        cdef RawColumn column
+        head = np.array([self.front, self.back, self.base, self.last_time, self.aware], "<i8")
+        parts = [head.tobytes(), b"" if self.times is None else self.times.view().astype("<i8").tobytes()]
+        for column in self.raw:
+            parts.append(bytes([column.type, column.valid is not None]))
+            parts.append(column.values.view().astype("<i8").tobytes())
+            parts.append(b"" if column.valid is None else column.valid.view().tobytes())
+        return seal("window", self.spec, parts)
+
+    @classmethod
+    def from_bytes(cls, data, aggs, policy=None):
+        """The window that `to_bytes` described, for the same aggregates and policy.
+
+        Raises
+        ------
+        SnapshotError
+            `data` is damaged, cut short, or a snapshot of something else.
+        """
+        cdef Window window = cls(aggs, policy)
+        window.load(unseal("window", window.spec, data))
+        return window
+
+    cdef int load(self, list parts) except -1:
+        cdef RawColumn column
+        cdef InputState source
+        cdef StateForest state
+        cdef int64_t rows, row
+        if len(parts) != 2 + 3 * len(self.raw) or len(parts[0]) != 40:
+            raise SnapshotError("snapshot: damaged (the columns do not fit)")
+        self.front, self.back, self.base, self.last_time, aware = np.frombuffer(parts[0], "<i8").tolist()
+        self.aware = aware
+        rows = self.back - self.front
+        if not 0 <= self.base <= self.front <= self.back or len(parts[1]) != (8 * rows if self.on else 0):
+            raise SnapshotError("snapshot: damaged (the rows do not fit)")
+        if self.times is not None:
+            self.times = filled(parts[1], self.front)
+        for place, column in enumerate(self.raw):
+            load_column(column, parts[2 + 3 * place:5 + 3 * place], self.front, rows)
+        for source in self.inputs:
+            load_counts(source, self.front, self.back)
+        for state in self.forests:
+            self.rebuild(state)
+        return 0
+
+
+cdef class Search:
+    """How far the policy lets the front go: the prefix so far, as one partial per forest."""
+
+    cdef Window window
+    cdef object total
+    cdef int64_t row          # the prefix is [front, row)
+    cdef bytearray old        # its partials
+    cdef bytearray more       # the same and one node
+
+    def __cinit__(self, Window window):
+        cdef StateForest state
+        cdef char* part
+        self.window = window
+        self.total = window.result()
+        self.row = window.front
+        self.old = bytearray(MAX_PART * len(window.forests))
+        self.more = bytearray(MAX_PART * len(window.forests))
+        part = self.old
+        for state in window.forests:
+            state.forest.ops.identity(&state.forest.state.how, part)
+            part += MAX_PART
+
+    cdef int top(self) noexcept:
+        """Level of the largest node that starts at `row` and lies inside the window."""
+        cdef int64_t position = self.row - self.window.base
+        cdef int level = highest_bit(self.window.back - self.row)
+        return min(level, lowest_bit(position)) if position else level
+
+    cdef bint take(self, int level) except -1:
+        """Lengthen the prefix by the node of this level, if the policy then lets it go."""
+        cdef StateForest state
+        cdef Window window = self.window
+        cdef char* part = self.more
+        if self.row == window.back:
+            return False
+        self.more[:] = self.old
+        for state in window.forests:
+            state.forest.ops.extend(&state.forest.state, level, self.row - window.base, part)
+            part += MAX_PART
+        if not window.policy(self.total, self.answers(self.row + (<int64_t> 1 << level))):
+            return False
+        self.old, self.more = self.more, self.old
+        self.row += <int64_t> 1 << level
+        return True
+
+    cdef object answers(self, int64_t to):
+        """The answers over [front, to), from the partials in `more`."""
+        cdef Answer answer
+        cdef char* part = self.more
+        cdef int64_t count
+        values = []
+        for answer in self.window.answers:
+            count = self.window.count_of(answer, to)
+            if count < answer.need:
+                values.append(None)
+            elif answer.state < 0:
+                values.append(count)
+            else:
+                forest = (<StateForest> self.window.forests[answer.state]).forest
+                values.append(self.window.lower(answer, forest, part + MAX_PART * answer.state, count))
+        return self.window.wrap(values)
+
+    cdef int check_monotone(self) except -1:
+        """A prefix stays; if a longer one, the whole window, would go, the policy has no answer."""
+        if self.row + 1 < self.window.back and self.window.policy(self.total, self.total):
+            raise PolicyError(
+                f"policy: not monotone: the oldest {self.window.back - self.window.front} rows would go, "
+                f"but not the oldest {self.row + 1 - self.window.front}")
+        return 0
+
+
+def read_aggs(aggs):
+    """(name, aggregate) pairs, and whether the answer is to be bare."""
+    if isinstance(aggs, Aggregate):
+        return named((aggs,), {}), True
+    if isinstance(aggs, dict):
+        return named((), aggs), False
+    if isinstance(aggs, (list, tuple)):
+        return named(tuple(aggs), {}), False
+    raise SpecError(f"aggs: a dict of aggregates, or one like agg.max('x'), is needed, not {aggs!r}")
+
+
+def make_result_type(names):
+    """A named tuple; its names must be those of attributes, for policies to use."""
+    try:
+        return namedtuple("Answers", names)._make
+    except ValueError as error:
+        raise SpecError(f"aggs: {error}") from None
+
+
+cdef Answer make_answer(output, dict inputs, list states):
+    cdef Answer answer = Answer()
+    answer.name = output.name
+    answer.aggregate = output.aggregate
+    answer.input = inputs[output.input] if output.input is not None else None
+    answer.state = states.index(output.state) if output.state is not None else -1
+    if output.state is not None:
+        answer.what = find_output(output.aggregate.fn)
+    answer.ddof = output.aggregate.ddof if output.aggregate.fn in ("var", "std") else -1
+    answer.need = output.need
+    return answer
+
+
+cdef Vector filled(bytes data, int64_t first, bint wide=True):
+    cdef Vector vector = Vector(wide, first)
+    vector.extend(np.frombuffer(data, "<i8" if wide else np.uint8))
+    return vector
+
+
+cdef int load_column(RawColumn column, list parts, int64_t first, int64_t rows) except -1:
+    head, values, valid = parts
+    if len(head) != 2 or head[0] > REAL or len(values) != 8 * rows or len(valid) != (rows if head[1] else 0):
+        raise SnapshotError(f"snapshot: damaged (column {column.name!r} does not fit)")
+    column.type = head[0]
+    column.values = filled(values, first)
+    column.valid = filled(valid, first, False) if head[1] else None
+    return 0
+
+
+cdef int load_counts(InputState source, int64_t front, int64_t back) except -1:
+    """Counts are differences, so they may start anew from the front."""
+    cdef int64_t row, rows = back - front
+    source.before = None
+    source.seen = back
+    valid = np.array([source.column.is_valid(row, source.skip_nan) for row in range(front, back)], bool)
+    if not valid.all():
+        source.before = Vector(True, front)
+        source.before.extend(front + np.cumsum(valid) - valid)
+        source.seen = front + valid.sum()
+    return 0

@@ -1,0 +1,86 @@
+"""The byte format of every state: magic, format version, kind, spec, length, CRC.
+
+``seal`` makes a snapshot, ``unseal`` refuses whatever is not one of this very kind and spec. The
+payload is a list of byte strings; nothing in it is code, so reading foreign bytes is safe.
+
+====== ===== ==================================================
+offset bytes content
+====== ===== ==================================================
+0      4     magic "MTA1"
+4      2     format version, little endian
+6      2     length of the kind's name
+8      8     length of everything after the header
+16     32    SHA-256 of kind and spec
+48     4     CRC-32 of all other bytes
+52           kind, then parts, each as an 8-byte length and bytes
+====== ===== ==================================================
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import zlib
+from collections.abc import Sequence
+
+from mta.errors import SnapshotError
+
+MAGIC = b"MTA1"
+VERSION = 1
+_HEADER = struct.Struct("<4sHHQ32sI")
+_LENGTH = struct.Struct("<Q")
+
+
+def seal(kind: str, spec: str, parts: Sequence[bytes]) -> bytes:
+    """A snapshot of `parts`, a state of `kind` that belongs to `spec`."""
+    body = kind.encode() + b"".join(_LENGTH.pack(len(part)) + part for part in parts)
+    return _header(kind, spec, body) + body
+
+
+def _header(kind: str, spec: str, body: bytes) -> bytes:
+    digest = hashlib.sha256(f"{kind}\0{spec}".encode()).digest()
+    head = _HEADER.pack(MAGIC, VERSION, len(kind.encode()), len(body), digest, 0)
+    return head[:-4] + struct.pack("<I", zlib.crc32(head[:-4] + body))
+
+
+def unseal(kind: str, spec: str, data: bytes) -> list[bytes]:
+    """The parts of a snapshot.
+
+    Raises
+    ------
+    SnapshotError
+        `data` is no snapshot, of another version, kind or spec, cut short, or damaged.
+    """
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise SnapshotError(f"snapshot: bytes are needed, not {type(data).__name__}")
+    data = bytes(data)
+    if len(data) < _HEADER.size or data[:4] != MAGIC:
+        raise SnapshotError("snapshot: these bytes are not a snapshot of mta")
+    _, version, kind_length, length, digest, crc = _HEADER.unpack_from(data)
+    if version != VERSION:
+        raise SnapshotError(f"snapshot: format {version}, only {VERSION} is known")
+    body = data[_HEADER.size :]
+    if len(body) != length:
+        raise SnapshotError(f"snapshot: {len(body)} bytes after the header, {length} were written")
+    if zlib.crc32(data[: _HEADER.size - 4] + body) != crc:
+        raise SnapshotError("snapshot: damaged (the checksum does not fit)")
+    found = body[:kind_length].decode(errors="replace")
+    if found != kind:
+        raise SnapshotError(f"snapshot: of a {found}, not of a {kind}")
+    if digest != hashlib.sha256(f"{kind}\0{spec}".encode()).digest():
+        raise SnapshotError(f"snapshot: of another specification than this {kind}'s")
+    return _parts(body, kind_length)
+
+
+def _parts(body: bytes, place: int) -> list[bytes]:
+    parts = []
+    while place < len(body):
+        if place + _LENGTH.size > len(body):
+            raise SnapshotError("snapshot: damaged (a length is cut short)")
+        (length,) = _LENGTH.unpack_from(body, place)
+        place += _LENGTH.size
+        if place + length > len(body):
+            raise SnapshotError("snapshot: damaged (a part is cut short)")
+        parts.append(body[place : place + length])
+        place += length
+    return parts
