@@ -29,17 +29,15 @@ import numpy as np
 
 # ------------------------------------------------------------------------------------ bounds
 
-def row_bounds(const int64_t[::1] offsets, int64_t rows, int64_t lag, bint left, bint right):
-    """Row windows: the last `rows` rows, moved back by `lag`, with the edges `left` and `right`
-    closed. The keys are the ranges offsets[g]..offsets[g + 1].
+def row_bounds(const int64_t[::1] offsets, int64_t first, int64_t last):
+    """Row windows: row i's is [i + first, i + last), cut to its key's rows, which are
+    offsets[g]..offsets[g + 1].
 
     Returns lo and hi, int64.
     """
     cdef int64_t n = offsets[offsets.shape[0] - 1], g, i, start, end
     lo_array, hi_array = np.empty(n, np.int64), np.empty(n, np.int64)
     cdef int64_t[::1] lo = lo_array, hi = hi_array
-    # (p - rows, p] in half-open terms is [p - rows + 1, p + 1).
-    cdef int64_t first = -lag - rows + (not left), last = -lag + right
     with nogil:
         for g in range(offsets.shape[0] - 1):
             start = offsets[g]
@@ -66,30 +64,82 @@ def time_bounds(const int64_t[::1] ts, const int64_t[::1] offsets, object span, 
     arrival : rows of one time see only those before them (needs lag 0); `right` then says whether
         a row sees itself
     """
-    cdef int64_t n = ts.shape[0], g, i
+    cdef int64_t n = ts.shape[0], g
     lo_array, hi_array = np.empty(n, np.int64), np.empty(n, np.int64)
     cdef int64_t[::1] lo = lo_array, hi = hi_array
-    # 128 bits: t - span may lie before the first tick that int64 can tell.
-    cdef int128 upper = <int128> <int64_t> lag
-    cdef int128 lower = upper + <int128> <int64_t> (0 if span is None else span)
-    cdef bint unbounded = span is None
-    cdef int64_t first, last, end
+    cdef Edges edges = make_edges(span, lag, left, right, arrival)
+    cdef int64_t first, last
+    if n == 0:
+        return lo_array, hi_array
     with nogil:
         for g in range(offsets.shape[0] - 1):
             first = last = offsets[g]
-            end = offsets[g + 1]
-            for i in range(offsets[g], end):
-                if not unbounded:
-                    while first < end and is_before(ts[first], <int128> ts[i] - lower, not left):
-                        first += 1
-                if arrival:
-                    last = i + right
-                else:
-                    while last < end and is_before(ts[last], <int128> ts[i] - upper, right):
-                        last += 1
-                hi[i] = last
-                lo[i] = min(first, last)
+            find_edges(&edges, &ts[0], offsets[g], offsets[g + 1], offsets[g + 1], True,
+                       &first, &last, &lo[0], &hi[0])
     return lo_array, hi_array
+
+
+def next_bounds(const int64_t[::1] ts, int64_t start, int64_t first, int64_t last, object span,
+                object lag, bint left, bint right, bint arrival, bint final):
+    """`time_bounds` of one key whose rows come bit by bit, from row `start` on.
+
+    ts : times known so far, from the first row that a window may still need
+    first, last : where the two edges stand, as places in `ts` (as is `start`)
+    final : no rows will follow; else only rows whose window can't grow any more are answered
+    """
+    cdef int64_t n = ts.shape[0] - start, done = 0
+    lo_array, hi_array = np.empty(n, np.int64), np.empty(n, np.int64)
+    cdef int64_t[::1] lo = lo_array, hi = hi_array
+    cdef Edges edges = make_edges(span, lag, left, right, arrival)
+    if n > 0:
+        with nogil:
+            done = find_edges(&edges, &ts[0], start, ts.shape[0], ts.shape[0], final,
+                              &first, &last, &lo[0] - start, &hi[0] - start)
+    return lo_array[:done], hi_array[:done], first, last
+
+
+cdef struct Edges:
+    # 128 bits: t - span may lie before the first tick that int64 can tell.
+    int128 upper
+    int128 lower
+    bint unbounded
+    bint left
+    bint right
+    bint arrival
+
+
+cdef Edges make_edges(object span, object lag, bint left, bint right, bint arrival):
+    cdef Edges edges
+    edges.upper = <int128> <int64_t> lag
+    edges.lower = edges.upper + <int128> <int64_t> (0 if span is None else span)
+    edges.unbounded = span is None
+    edges.left = left
+    edges.right = right
+    edges.arrival = arrival
+    return edges
+
+
+cdef int64_t find_edges(const Edges* e, const int64_t* ts, int64_t start, int64_t stop, int64_t end,
+                        bint final, int64_t* first, int64_t* last, int64_t* lo, int64_t* hi) noexcept nogil:
+    """Two pointers over the times: lo and hi of rows start..stop, or of those that are certain.
+
+    Returns how many rows have their bounds.
+    """
+    cdef int64_t i
+    for i in range(start, stop):
+        if e.arrival:
+            last[0] = i + e.right
+        else:
+            while last[0] < end and is_before(ts[last[0]], <int128> ts[i] - e.upper, e.right):
+                last[0] += 1
+            if last[0] == end and not final:
+                return i - start
+        if not e.unbounded:
+            while first[0] < end and is_before(ts[first[0]], <int128> ts[i] - e.lower, not e.left):
+                first[0] += 1
+        hi[i] = last[0]
+        lo[i] = min(first[0], last[0])
+    return stop - start
 
 
 cdef inline bint is_before(int64_t t, int128 edge, bint inclusive) noexcept nogil:

@@ -128,14 +128,23 @@ def time_values(column: Column, ticks: Ticks) -> Ints:
 def find_bounds(spec: Rolling, ts: Ints | None, offsets: Ints, ticks: Ticks) -> tuple[Ints, Ints]:
     """Every row's window as an interval of sorted rows."""
     if spec.over_rows:
-        rows = spec.range if isinstance(spec.range, int) else int(offsets[-1]) + 1
-        lag = spec.lag if isinstance(spec.lag, int) else 0
-        return _rolling.row_bounds(offsets, rows, lag, spec.left_closed, spec.right_closed)
+        first, last = row_edges(spec)
+        return _rolling.row_bounds(offsets, first, last)
     assert ts is not None
     return _rolling.time_bounds(
         ts, offsets, ticks.range, ticks.lag, spec.left_closed, spec.right_closed,
         spec.ties == "arrival",
     )  # fmt: skip
+
+
+def row_edges(spec: Rolling) -> tuple[int, int]:
+    """A row window as offsets from its own row: rows [i + first, i + last)."""
+    far = 2**61  # beyond any row, and sums of two still fit in 64 bits
+    rows = min(spec.range, far) if isinstance(spec.range, int) else far
+    lag = max(-far, min(spec.lag, far)) if isinstance(spec.lag, int) else 0
+    # (i - rows, i] in half-open terms is [i - rows + 1, i + 1).
+    first = -lag - rows + (not spec.left_closed) if spec.range is not None else -2 * far
+    return first, spec.right_closed - lag
 
 
 def slide_columns(
