@@ -1,0 +1,133 @@
+"""apply() on batch DataFrames: one answer per row.
+
+The plan is ``repartition(by)`` → ``sortWithinPartitions(by, on, arrival)`` → ``mapInArrow``. Only
+the public DataFrame API is used, so it runs on classic Spark and on Spark Connect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from mta.errors import ColumnError, DataError, SpecError
+from mta.windows import Rolling
+from spark_bridge.worker import ARRIVAL, answer_batches
+
+
+def apply(spec: Rolling, sdf: DataFrame) -> DataFrame:
+    """The rows of a Spark DataFrame with the answers of a spec beside them.
+
+    Parameters
+    ----------
+    spec : a spec with aggregates, such as ``mta.rolling("24h", on="ts", by="card").agg(...)``
+    sdf : a batch DataFrame, with its columns in any order
+
+    Returns
+    -------
+    DataFrame
+        Lazy, like every DataFrame: the input columns, then the answers. The answers are the same
+        doubles that ``spec(df)`` gives for the same rows in the same order. The rows come sorted
+        by key and time within a partition.
+
+    Raises
+    ------
+    ColumnError
+        A column that the spec names is not there.
+    DataError
+        A column has a type that its aggregate or the window can't use. (A null time is found when
+        the job runs, and fails it with a message that names the column.)
+    SpecError
+        The spec has no aggregates, or an answer has the name of an input column.
+
+    Notes
+    -----
+    One shuffle by the key columns; without `by`, all rows go through one worker. A worker holds
+    one Arrow batch (``spark.sql.execution.arrow.maxRecordsPerBatch``) and one window, however
+    large a key is. Rows of one key and one time keep the order of the DataFrame's partitions.
+    """
+    if not isinstance(spec, Rolling):
+        raise SpecError(f"spec: mta.rolling(...).agg(...) is needed, not {spec!r}")
+    if not isinstance(getattr(sdf, "schema", None), T.StructType):
+        raise DataError(f"sdf: a Spark DataFrame is needed, not a {type(sdf).__name__}")
+    if sdf.isStreaming:
+        raise DataError("sdf: this is a stream; so far only batch DataFrames can be answered")
+    schema = _output_schema(spec, sdf.schema)
+    text = spec.to_json()
+
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        return answer_batches(text, batches)
+
+    return _sorted(spec, sdf).mapInArrow(run, schema)
+
+
+def _sorted(spec: Rolling, sdf: DataFrame) -> DataFrame:
+    """Each key's rows in one partition, in order of (time, arrival)."""
+    order = [F.col(_quoted(name)) for name in (*spec.by, *([spec.on] if spec.on else []))]
+    numbered = sdf.withColumn(ARRIVAL, F.monotonically_increasing_id())
+    keys = order[: len(spec.by)]
+    parted = numbered.repartition(*keys) if keys else numbered.repartition(1)
+    return parted.sortWithinPartitions(*order, F.col(ARRIVAL))
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _output_schema(spec: Rolling, schema: T.StructType) -> T.StructType:
+    """The input's fields and the answers', after all checks that need no data."""
+    if not spec.aggs:
+        raise SpecError("agg: say what to compute first, like .agg(total=agg.sum('amount'))")
+    fields = {field.name: field for field in schema.fields}
+    if len(fields) != len(schema.fields):
+        raise DataError(f"sdf: two columns have one name among {schema.names}")
+    for name, argument in _named_columns(spec):
+        if name not in fields:
+            raise ColumnError(f"{argument}: no column {name!r}; there are: {', '.join(schema.names)}")
+    if spec.on is not None:
+        _check_time(spec, fields[spec.on])
+    answers = []
+    for name, aggregate in spec.aggs:
+        if name in fields or name == ARRIVAL:
+            raise SpecError(f"agg: {name!r} is a column of the input; give the answer another name")
+        kind = _answer_type(name, aggregate, fields.get(aggregate.column))
+        answers.append(T.StructField(name, kind, True))
+    return T.StructType(schema.fields + answers)
+
+
+def _named_columns(spec: Rolling) -> list[tuple[str, str]]:
+    named = [(name, "by") for name in spec.by]
+    if spec.on is not None:
+        named.append((spec.on, "on"))
+    return named + [(a.column, f"agg.{a.fn}") for _, a in spec.aggs if a.column is not None]
+
+
+def _check_time(spec: Rolling, field: T.StructField) -> None:
+    times = (T.TimestampType, T.TimestampNTZType, T.DateType)
+    if not isinstance(field.dataType, (*times, T.IntegralType)):
+        raise DataError(
+            f"on: column {field.name!r} is {field.dataType.simpleString()}, not a timestamp, a date "
+            "or an integer"
+        )
+
+
+def _answer_type(name: str, aggregate: Any, field: T.StructField | None) -> T.DataType:
+    """The Spark type of an answer; the local engine's, in Spark's words."""
+    if aggregate.fn in ("count", "count_all") or field is None:
+        return T.LongType()
+    kind = field.dataType
+    integral = isinstance(kind, (T.IntegralType, T.BooleanType))
+    if aggregate.fn in ("min", "max"):
+        if isinstance(kind, (T.TimestampType, T.TimestampNTZType, T.DateType, T.BooleanType)):
+            return kind
+    if integral:
+        return T.LongType() if aggregate.fn in ("sum", "min", "max") else T.DoubleType()
+    if isinstance(kind, (T.FloatType, T.DoubleType)):
+        return T.DoubleType()
+    hint = f"; cast it to double first ({name})" if isinstance(kind, T.DecimalType) else ""
+    raise DataError(
+        f"{name}: {aggregate!r} can't use column {field.name!r}, a {kind.simpleString()}{hint}"
+    )

@@ -1,0 +1,126 @@
+"""What runs in Spark's Python workers: a partition, sorted by key and time, batch by batch.
+
+Memory is bounded by the window: of the key that a batch ends in, the window state (`mta.track`)
+goes on to the next batch; every key that begins and ends in one batch is answered by the batch
+kernels, all of them in one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mta import Spec
+from mta._frames_arrow import ArrowFrame, arrow_answer
+from mta.engine import Ints, Ticks, find_bounds, slide_columns, time_axis, time_values
+from mta.frames import Answer
+from mta.plan import check_types, make_plan
+from mta.track import Track
+
+# The column that tells the order of arrival, through the shuffle and not beyond.
+ARRIVAL = "__mta_arrival"
+
+
+def answer_batches(spec_json: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of a sorted partition with their answers; the function that mapInArrow calls."""
+    run = SortedRun(Spec.from_json(spec_json))
+    for batch in batches:
+        if batch.num_rows:
+            yield from _as_batches(run.feed(pa.Table.from_batches([batch])))
+    yield from _as_batches(run.finish())
+
+
+def _as_batches(tables: list[pa.Table]) -> Iterator[pa.RecordBatch]:
+    for table in tables:
+        if table.num_rows:
+            yield from table.combine_chunks().to_batches()
+
+
+class SortedRun:
+    """Answers rows that come sorted by (key, time, arrival), cut into tables anywhere."""
+
+    def __init__(self, spec: Any) -> None:
+        self.spec = spec
+        self.plan = make_plan(spec.aggs, spec.min_periods or 0)
+        self.ticks: Ticks | None = None
+        self.track: Track | None = None  # of the key that the rows so far end in
+        self.last_row: pa.Table | None = None  # its key columns
+        self.waiting: pa.Table | None = None  # its rows that have no answer yet
+
+    def feed(self, table: pa.Table) -> list[pa.Table]:
+        """Take the next rows; the rows that have their answers now, in order."""
+        starts = self._key_starts(table)
+        if not len(starts):
+            return [self._continue(table, final=False)]
+        first, last = int(starts[0]), int(starts[-1])
+        made = []
+        if self.track is not None:
+            made.append(self._continue(table.slice(0, first), final=True))
+        if last > first:
+            made.append(self._whole_keys(table.slice(first, last - first), starts - first))
+        self.track = None
+        made.append(self._continue(table.slice(last), final=False))
+        return made
+
+    def finish(self) -> list[pa.Table]:
+        """No more rows: the answers that still wait."""
+        if self.track is None or self.waiting is None:
+            return []
+        return [self._continue(self.waiting.slice(0, 0), final=True)]
+
+    def _key_starts(self, table: pa.Table) -> Ints:
+        """The rows at which another key begins than the row before has."""
+        if not self.spec.by:
+            return np.zeros(0 if self.track else 1, np.int64)
+        keys = table.select(list(self.spec.by))
+        seen = 0 if self.last_row is None else 1
+        joined = keys if self.last_row is None else pa.concat_tables([self.last_row, keys])
+        codes, _ = ArrowFrame(joined).key_codes(self.spec.by)
+        self.last_row = keys.slice(keys.num_rows - 1)
+        changes = np.flatnonzero(codes[1:] != codes[:-1]) + 1
+        return changes - 1 if seen else np.concatenate([[0], changes])
+
+    def _continue(self, table: pa.Table, final: bool) -> pa.Table:
+        """More rows of the key at hand."""
+        frame, ts = self._read(table)
+        columns = {name: frame.column(name) for name in self.plan.columns}
+        check_types(self.plan, columns)
+        if self.track is None:
+            assert self.ticks is not None
+            self.track = Track(self.spec, self.plan, self.ticks)
+            self.waiting = table.slice(0, 0)
+        made = self.track.feed(ts, columns, table.num_rows, final)
+        rows = pa.concat_tables([self.waiting, table])
+        done = len(made[0].values)
+        self.waiting = rows.slice(done)
+        return _with_answers(rows.slice(0, done), made)
+
+    def _whole_keys(self, table: pa.Table, offsets: Ints) -> pa.Table:
+        """Keys that begin and end here."""
+        frame, ts = self._read(table)
+        columns = {name: frame.column(name) for name in self.plan.columns}
+        check_types(self.plan, columns)
+        assert self.ticks is not None
+        lo, hi = find_bounds(self.spec, ts, np.ascontiguousarray(offsets), self.ticks)
+        return _with_answers(table, slide_columns(self.plan, columns, lo, hi, None))
+
+    def _read(self, table: pa.Table) -> tuple[ArrowFrame, Ints | None]:
+        frame = ArrowFrame(table)
+        if self.spec.on is None:
+            self.ticks = self.ticks or Ticks(None, 1, None, 0)
+            return frame, None
+        column = frame.column(self.spec.on)
+        if self.ticks is None:
+            self.ticks = time_axis(self.spec, column)
+        return frame, time_values(column, self.ticks)
+
+
+def _with_answers(rows: pa.Table, made: list[Answer]) -> pa.Table:
+    if ARRIVAL in rows.column_names:
+        rows = rows.drop_columns([ARRIVAL])
+    for answer in made:
+        rows = rows.append_column(answer.name, arrow_answer(answer))
+    return rows
