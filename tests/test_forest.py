@@ -13,9 +13,8 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mta._core import Forest
 
-from mta.errors import SnapshotError
+from mta._core import Forest
 
 WINDOWS = [1, 2, 3, 7, 8, 9, 64, 100, 1000, 4096, 5000]
 
@@ -327,44 +326,3 @@ def test_unknown_monoids_are_refused(bad):
 def test_a_python_monoid_needs_its_combine():
     with pytest.raises(TypeError, match="combine"):
         Forest("object", "object")
-
-
-# ---- bytes -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("monoid", "source"),
-    [("sum", "float"), ("sum", "int"), ("min", "float"), ("max", "uint"), ("moments", "float")],
-)
-@given(st.integers(0, 70), st.data())
-def test_bytes_restore_the_forest(monoid, source, inserted, draw):
-    value = float if source == "float" else int
-    forest, again = Forest(monoid, source), Forest(monoid, source)
-    for p in range(inserted):
-        forest.insert(value(p * p % 31))
-    forest.evict(draw.draw(st.integers(0, inserted)))
-    again.load_bytes(forest.to_bytes())
-    assert again.to_bytes() == forest.to_bytes()
-    for p in range(20):
-        gone = draw.draw(st.integers(0, min(2, len(forest))))
-        for each in (forest, again):
-            each.insert(value(p))
-            each.evict(gone)
-        assert (again.front, again.back) == (forest.front, forest.back)
-        assert repr(again.query()) == repr(forest.query())
-
-
-def test_bytes_that_are_cut_short_are_refused_and_nothing_changes():
-    forest = Forest("sum", "int")
-    for p in range(9):
-        forest.insert(p)
-    whole = forest.to_bytes()
-    for size in range(len(whole)):
-        with pytest.raises(SnapshotError):
-            forest.load_bytes(whole[:size])
-    assert (len(forest), forest.query()) == (9, 36)
-
-
-def test_python_values_have_no_bytes():
-    with pytest.raises(SnapshotError):
-        strings().to_bytes()

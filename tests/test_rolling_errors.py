@@ -264,10 +264,12 @@ def test_keys_that_can_not_be_told_apart():
     refused(run, {"l": np.array([{}, {}], dtype=object)}, says=["'l'"])
 
 
-def test_integers_beyond_64_bits_in_object_columns():
-    frame = {"x": np.array([1, 2**70], dtype=object)}
+@pytest.mark.parametrize("values", [[1, 2**70], [2**63, -1], [2**64]], ids=repr)
+def test_integers_beyond_64_bits_in_object_columns(values):
+    """No column type holds them all: refused, not rounded to doubles."""
+    frame = {"x": np.array(values, dtype=object)}
     with pytest.raises((DataError, OverflowError), match="x"):
-        mta.rolling(3).agg(m=agg.sum("x"))(frame)
+        mta.rolling(3).agg(m=agg.max("x"))(frame)
 
 
 # ---- things that are no frames -----------------------------------------------------------------

@@ -77,6 +77,14 @@ def test_dates_are_times_too(kind):
     check(kind, "date", [3, 1, 1, 2, -4, 7], NANOSECONDS["d"], (2, "d"))
 
 
+@pytest.mark.parametrize("unit", ["h", "m", "D"])
+def test_other_units_of_numpy(unit):
+    times = np.array([3, 1, 2], "i8").view(f"M8[{unit}]")
+    span = np.timedelta64(2, unit)
+    got = mta.rolling(span, on="t").agg(s=agg.sum("i"))({"t": times, "i": np.array([1, 2, 4])})
+    assert got["s"].tolist() == [5, 2, 6]
+
+
 def test_dates_take_hours():
     check("pyarrow", "date", [0, 1, 2], NANOSECONDS["d"], (36, "h"))
 
