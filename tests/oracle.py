@@ -199,9 +199,11 @@ FUNCTIONS = {
 
 
 def variance(values: Sequence, ddof: int) -> Fraction:
-    """The exact variance of finite numbers."""
-    mean = Fraction(sum(map(Fraction, values)), len(values))
-    return Fraction(sum((Fraction(v) - mean) ** 2 for v in values), len(values) - ddof)
+    """The exact variance of finite numbers: (n sum(x^2) - sum(x)^2) / (n (n - ddof))."""
+    n, numbers = len(values), [Fraction(v) for v in values]
+    unit = math.lcm(*(x.denominator for x in numbers))
+    whole = [x.numerator * (unit // x.denominator) for x in numbers]
+    return Fraction(n * sum(x * x for x in whole) - sum(whole) ** 2, n * (n - ddof) * unit**2)
 
 
 def sum_bound(values: Sequence) -> Fraction:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import datetime as dt
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -303,6 +304,18 @@ def test_one_spec_serves_frames_of_different_types_in_turn(kind):
     assert [r["s"] for r in read(spec(build(kind, {"x": ("int64", [1, 2])})))] == [1, 3]
     assert [r["s"] for r in read(spec(build(kind, {"x": ("float64", [0.5, 2.0])})))] == [0.5, 2.5]
     assert [r["s"] for r in read(spec(build(kind, {"x": ("int64", [1, 2])})))] == [1, 3]
+
+
+def test_one_spec_runs_in_several_threads():
+    rng = np.random.default_rng(0)
+    frames = [{"k": rng.integers(0, 9, 5000), "x": rng.normal(size=5000)} for _ in range(8)]
+    spec = mta.rolling(50, by="k").agg(s=agg.sum("x"), v=agg.var("x"), m=agg.max("x"))
+    alone = [spec(frame) for frame in frames]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(spec, frames * 4))
+    for number, answer in enumerate(together):
+        for name, column in alone[number % 8].items():
+            np.testing.assert_array_equal(answer[name], column)
 
 
 def test_plain_dates_of_python_are_times():

@@ -89,6 +89,34 @@ def test_a_long_series_does_not_drift():
         assert matches(float(got["var"][i]), Exact(var, var / 10**12))
 
 
+@given(
+    st.lists(st.floats(-1e30, 1e30).filter(lambda x: x == 0 or abs(x) > 1e-30), max_size=40),
+    st.lists(st.floats(-1, 1).filter(lambda x: x == 0 or abs(x) > 1e-60), max_size=5),
+    st.randoms(use_true_random=False),
+)
+def test_sums_that_cancel(values, rest, random):
+    """Everything but a little remainder cancels: what is left has to be right all the same."""
+    mixed = values + [-v for v in values] + rest
+    random.shuffle(mixed)
+    check(mixed, max(1, len(mixed)), fns=("sum", "mean"))
+
+
+@pytest.mark.parametrize("make", [
+    lambda rng: rng.normal(1e9, 1, 40_000),
+    lambda rng: rng.choice([-1, 1], 40_000) * rng.lognormal(0, 6, 40_000),
+    lambda rng: rng.integers(2**62, 2**62 + 1000, 40_000),
+    lambda rng: np.concatenate([[1e100], rng.normal(size=39_999)]),
+], ids=["N(1e9,1)", "lognormal", "integers", "outlier first"])  # fmt: skip
+def test_variance_of_everything_so_far(make):
+    values = make(np.random.default_rng(11))
+    got = mta.rolling(None).agg(v=agg.var("x"), s=agg.std("x"))({"x": values})
+    for i in (1, 999, 20_000, 39_999):
+        var = variance(values[: i + 1].tolist(), 1)
+        assert matches(float(got["v"][i]), Exact(var, var / 10**12)), i
+        std = Fraction(nearest_sqrt(var))
+        assert matches(float(got["s"][i]), Exact(std, std / 10**12)), i
+
+
 @pytest.mark.parametrize("make", [
     lambda rng, n: rng.normal(1e9, 1, n),
     lambda rng, n: rng.choice([-1, 1], n) * rng.lognormal(0, 6, n),

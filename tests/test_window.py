@@ -135,18 +135,24 @@ def test_long_series_equal_rolling_bit_for_bit(n):
         np.testing.assert_array_equal(np.array([p[place] for p in pushed], float), rolled[name])
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(6))
 def test_sparse_and_dense_times_equal_rolling_bit_for_bit(seed):
-    """Gaps longer than the window empty it; bursts fill it far beyond a block."""
+    """Gaps longer than the window empty it; bursts fill it far beyond a block. Odd seeds have
+    nulls and NaN as well."""
     rng = np.random.default_rng(seed)
     gaps = np.where(rng.random(4000) < 0.01, 500, rng.integers(0, 3, 4000))
     t, x = np.cumsum(gaps), rng.lognormal(0, 6, 4000)
-    aggs = {fn: getattr(agg, fn)("x") for fn in NUMERIC}
-    rolled = mta.rolling("300i", on="t", ties="arrival").agg(**aggs)({"t": t, "x": x})
-    window = mta.Window(aggs, mta.last("300i", on="t"))
-    pushed = [window.push(x=v, t=s) for v, s in zip(x.tolist(), t.tolist(), strict=True)]
-    for place, name in enumerate(aggs):
-        np.testing.assert_array_equal(np.array([p[place] for p in pushed], float), rolled[name])
+    null = (rng.random(4000) < 0.2) & bool(seed % 2)
+    x[(rng.random(4000) < 0.02) & bool(seed % 2)] = math.nan
+    aggs = {fn: getattr(agg, fn)("x", nan="skip") for fn in NUMERIC}
+    aggs |= {f"n_{fn}": getattr(agg, fn)("x", min_count=20) for fn in (*NUMERIC, "count")}
+    rows = [{"x": None if n else v, "t": s} for n, v, s in zip(null, x.tolist(), t, strict=True)]
+    spec = mta.rolling("300i", on="t", ties="arrival").agg(**aggs)
+    rolled = spec({"t": t, "x": np.ma.MaskedArray(x, null)})
+    pushed = push_all(mta.Window(aggs, mta.last("300i", on="t")), rows)
+    for name in aggs:
+        mine = np.array([math.nan if p[name] is None else p[name] for p in pushed])
+        np.testing.assert_array_equal(mine, np.ma.filled(rolled[name].astype(float), math.nan))
 
 
 def test_the_oracle_agrees_on_a_window_by_key():
