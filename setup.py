@@ -36,7 +36,7 @@ DIRECTIVES = {
 # -ffp-contract=off: the error terms of TwoSum and TwoProd are exact only if every operation is
 # rounded by itself. A compiler that fuses a*b+c (gcc does by default where the target has FMA)
 # would give other doubles on other machines.
-UNIX_FLAGS = ["-O3", "-Wall", "-ffp-contract=off"]
+UNIX_FLAGS = ["-O3", "-Wall", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fno-tree-slp-vectorize"]
 MSVC_FLAGS = ["/O2", "/fp:precise"]
 NATIVE_FLAGS = ["-march=native"]
 

@@ -6,11 +6,11 @@ Every function here relies on IEEE rounding of each single operation, so the pac
 with ``-ffp-contract=off``: a fused multiply-add slipped in by the compiler would change answers
 from one machine to the next.
 """
-from libc.math cimport INFINITY, NAN, isfinite, ldexp, sqrt
 from libc.stdint cimport int64_t, uint64_t
 
 cdef extern from *:
     """
+    #include <math.h>
     typedef __int128 mta_int128;
     typedef unsigned __int128 mta_uint128;
     #define MTA_INT128_FROM_U64(x) ((mta_int128)(uint64_t)(x))
@@ -116,14 +116,6 @@ cdef inline DD dd_scale(DD a, double b) noexcept nogil:
     return fast_two_sum(p.hi, p.lo + a.lo * b)
 
 
-cdef inline DD dd_divide(DD a, double b) noexcept nogil:
-    """a / b; exact where the quotient is a double, so equal values have an exact mean."""
-    cdef double q = a.hi / b
-    cdef DD p = two_prod(q, b)
-    cdef double r = ((a.hi - p.hi) - p.lo) + a.lo
-    return fast_two_sum(q, r / b)
-
-
 cdef inline DD dd_from_int64(int64_t x) noexcept nogil:
     """An int64 as hi + lo, exactly."""
     cdef double hi = <double> x
@@ -134,22 +126,3 @@ cdef inline DD dd_from_int64(int64_t x) noexcept nogil:
 cdef inline DD dd_from_uint64(uint64_t x) noexcept nogil:
     cdef double hi = <double> x
     return dd(hi, <double> <int64_t> (int128_from_u64(x) - <int128> hi))
-
-
-cdef inline double dd_round(DD a) noexcept nogil:
-    """A normalised double-double as a double. One that lies within 2^-40 of the middle between two
-    doubles is taken to be the middle: two ways to compute it, each good to 2^-90, then agree."""
-    cdef double up = a.hi + a.lo * (1.0 + 9.094947017729282e-13)
-    if up != a.hi:
-        return a.hi + 0.5 * (up - a.hi)
-    return a.hi
-
-
-cdef inline double dd_sqrt(DD a) noexcept nogil:
-    """The square root rounded to double, by one Newton step from the hardware's root."""
-    cdef double s = sqrt(a.hi)
-    cdef DD p
-    if s == 0.0 or not isfinite(s):
-        return s
-    p = two_prod(s, s)
-    return dd_round(fast_two_sum(s, (((a.hi - p.hi) - p.lo) + a.lo) / (2.0 * s)))

@@ -51,6 +51,12 @@ cdef struct Moments:
     DD s2
 
 
+cdef extern from "_precise.h":
+    # What the C loops over Moments call them; the layout is the same.
+    ctypedef struct CMoments "mta_moments":
+        pass
+
+
 cdef struct Boxed:
     void* value
 

@@ -1,12 +1,16 @@
 """The part of the monoids that runs once per answer (lower) or calls Python (Boxed)."""
 from cpython.object cimport PyObject
-from libc.math cimport INFINITY, NAN, isfinite
+from libc.math cimport NAN, isfinite
 from libc.stdint cimport INT64_MIN, int64_t
 
-from mta._exact cimport (
-    DD, dd_add, dd_divide, dd_mul, dd_neg, dd_round, dd_sqrt, divide_int128, int128, int128_hi,
-    two_sum,
-)
+from mta._exact cimport divide_int128, int128, int128_hi
+
+
+cdef extern from "_precise.h":
+    void lower_spread "mta_lower_spread"(const CMoments* parts, int64_t n, int64_t ddof, bint root,
+                                         double* out) nogil
+    void lower_means "mta_lower_means"(const double* hi_lo, const int64_t* counts, const int64_t* lo,
+                                       const int64_t* hi, int64_t n, double* out) nogil
 
 
 cdef inline int64_t count_at(const Wanted* w, int64_t i) noexcept nogil:
@@ -35,17 +39,8 @@ cdef int64_t lower_float_sums(const Lift* how, const Wanted* w, const FloatSum* 
             # Once hi is not finite, lo holds inf - inf; the answer is hi.
             w.out[i].f = parts[i].hi + (parts[i].lo if isfinite(parts[i].hi) else 0.0)
     else:
-        for i in range(n):
-            w.out[i].f = mean_of(&parts[i], count_at(w, i))
+        lower_means(&parts.hi, w.counts, w.lo, w.hi, n, &w.out.f)
     return -1
-
-
-cdef inline double mean_of(const FloatSum* part, int64_t count) noexcept nogil:
-    if count == 0:
-        return NAN
-    if not isfinite(part.hi):
-        return part.hi
-    return dd_divide(two_sum(part.hi, part.lo), <double> count).hi
 
 
 cdef int64_t lower_extremes(const Lift* how, const Wanted* w, const Extreme* parts, int64_t n) noexcept nogil:
@@ -62,26 +57,8 @@ cdef int64_t lower_extremes(const Lift* how, const Wanted* w, const Extreme* par
 
 
 cdef int64_t lower_moments(const Lift* how, const Wanted* w, const Moments* parts, int64_t n) noexcept nogil:
-    cdef int64_t i
-    for i in range(n):
-        w.out[i].f = spread_of(&parts[i], w.ddof, w.what == STD)
+    lower_spread(<const CMoments*> parts, n, w.ddof, w.what == STD, &w.out.f)
     return -1
-
-
-cdef inline double spread_of(const Moments* part, int64_t ddof, bint root) noexcept nogil:
-    cdef double n = <double> part.n
-    cdef DD m2, s1
-    if part.n <= ddof or part.n == 0:
-        return NAN
-    if not isfinite(part.s2.hi):
-        # Finite values whose squares overflow have a variance beyond the doubles.
-        return INFINITY if isfinite(part.s1.hi) and isfinite(part.k.hi) else NAN
-    s1 = two_sum(part.s1.hi, part.s1.lo)    # the batch kernels leave the low part unnormalised
-    m2 = dd_add(part.s2, dd_neg(dd_mul(s1, dd_divide(s1, n))))
-    if m2.hi <= 0.0:
-        return 0.0
-    m2 = dd_divide(m2, n - <double> ddof)
-    return dd_sqrt(m2) if root else dd_round(m2)
 
 
 cdef int64_t lower_boxed(const Lift* how, const Wanted* w, const Boxed* parts, int64_t n) noexcept nogil:

@@ -10,19 +10,18 @@ Both produce what ``Forest.slide`` would, to the last bit of every double, in fe
 - var and std are computed far beyond the precision of the answer, which again frees association;
 - float sums keep the forest's association, node by node, in blocks of 16 rows (`BlockScan`).
 """
-from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint64_t
-from libc.stdlib cimport free, realloc
-from libc.string cimport memset
+from libc.stdint cimport INT64_MIN, int64_t, uint8_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
 
 from mta._core cimport (
-    CHUNK, EXTREMES_KIND, FLOAT_SUM_KIND, INT_SUM_KIND, MOMENTS_KIND, ForestOps, ForestState,
-    Lowering, find_ops, find_source, forest_append, forest_release, forest_restart, highest_bit,
+    CHUNK, EXTREMES_KIND, FLOAT_SUM_KIND, INT_SUM_KIND, Forest, ForestOps, ForestState, Lowering,
+    find_ops, find_source, forest_append, forest_release, forest_restart, highest_bit,
     kind_of, make_lift, node_at,
 )
-from mta._exact cimport DD, dd, dd_add, dd_neg, int128, product_error, two_sum
+from mta._exact cimport DD, int128, two_sum
 from mta._monoids cimport (
-    FLOAT, UINT, Cell, Extreme, FloatSum, IntSum, Lift, Moments, Part, combine, identity, lift,
-    raw_as_dd,
+    Cell, CMoments, Extreme, FloatSum, IntSum, Lift, Moments, identity, lift,
 )
 
 import numpy as np
@@ -175,6 +174,12 @@ def slide(str monoid, str source, str nan, values, const uint8_t[::1] valid,
 
     Returns the first row whose integer answer does not fit in 64 bits, or -1.
     """
+    if monoid == "moments" and source != "float":
+        floats = values.astype(np.float64)
+        if np.abs(floats).max(initial=0.0) > 2.0**53:
+            # Not every value is a double: the forest has no fast path that could lose one.
+            return Forest(monoid, source).slide(values, valid, 0, lo, hi, counts, outputs)
+        values, source = floats, "float"
     cdef ForestOps* ops = find_ops(monoid, find_source(source))
     cdef Lift how = make_lift(monoid, source, nan)
     cdef Lowering lowering = Lowering(outputs)
@@ -242,8 +247,10 @@ cdef int64_t run(const Scan* scan, const ForestOps* ops, const Lift* how, Loweri
                 block_scan_slide(scan, &blocks, start, step, parts)
             elif Batch is IntSum:
                 running_slide(scan, how, &running, start, step, parts)
+            elif Batch is Extreme:
+                extremes_slide(scan, how, &halves, start, step, parts)
             else:
-                halves_slide(scan, how, &halves, start, step, parts)
+                moments_slide(scan, how, &halves, start, step, parts)
             failed = lowering.run(ops, how, parts, start, step, scan.lo, scan.hi, scan.counts)
             start += step
     finally:
@@ -283,12 +290,7 @@ cdef int running_slide(const Scan* scan, const Lift* how, RunningSum* r, int64_t
     return 0
 
 
-# ------------------------------------------------------- min, max, var, std: two halves
-
-ctypedef fused Free:
-    Extreme
-    Moments
-
+# ------------------------------------------------------------------- min, max: two halves
 
 cdef struct Halves:
     # [origin, split) is answered by suffixes, [split, last) by one running prefix.
@@ -301,89 +303,108 @@ cdef struct Halves:
     Moments moments
 
 
-cdef inline Free* running_prefix(Halves* h, const Free* tag) noexcept nogil:
-    if Free is Extreme:
-        return &h.extreme
-    else:
-        return &h.moments
+cdef int reserve_suffixes(Halves* h, int64_t lo, int64_t hi, size_t size) except -1 nogil:
+    """Nothing older than `split` is left: the window [lo, hi) becomes the half with suffixes."""
+    if hi - lo > h.capacity:
+        free(h.suffix)
+        h.capacity = 2 * (hi - lo)
+        h.suffix = malloc(h.capacity * size)
+        if h.suffix == NULL:
+            h.capacity = 0
+            with gil:
+                raise MemoryError(f"a window of {hi - lo} rows")
+    h.origin = lo
+    h.split = h.last = hi
+    return 0
 
 
-cdef int halves_slide(const Scan* scan, const Lift* how, Halves* h, int64_t start, int64_t n,
-                      Free* out) except -1 nogil:
-    cdef Free* suffix = <Free*> h.suffix
-    cdef Free* prefix = running_prefix(h, out)
-    cdef int64_t i, lo, hi, row
+cdef int extremes_slide(const Scan* scan, const Lift* how, Halves* h, int64_t start, int64_t n,
+                        Extreme* out) except -1 nogil:
+    cdef int64_t i, lo, hi, row, last = h.last, split = h.split, running = h.extreme.key
+    cdef int64_t* suffix = (<int64_t*> h.suffix) - h.origin
     for i in range(start, start + n):
         lo = scan.lo[i]
         hi = scan.hi[i]
-        if lo >= h.split:
-            flip(scan, how, h, lo, hi, out)
-            suffix = <Free*> h.suffix
-            out[i - start] = suffix[0]
+        if lo >= split:
+            reserve_suffixes(h, lo, hi, sizeof(Extreme))
+            suffix = (<int64_t*> h.suffix) - lo
+            running = INT64_MIN
+            for row in range(hi - 1, lo - 1, -1):
+                running = greater(running, key_at(scan, how, row))
+                suffix[row] = running
+            out[i - start].key = running
+            split = last = hi
+            running = INT64_MIN
             continue
-        for row in range(h.last, hi):
-            accumulate(scan, how, prefix, row)
-        h.last = hi
-        combine(how, &out[i - start], &suffix[lo - h.origin], prefix)
+        for row in range(last, hi):
+            running = greater(running, key_at(scan, how, row))
+        last = hi
+        out[i - start].key = greater(suffix[lo], running)
+    h.extreme.key = running
+    h.last = last
     return 0
 
 
-cdef int flip(const Scan* scan, const Lift* how, Halves* h, int64_t lo, int64_t hi,
-              const Free* tag) except -1 nogil:
-    """Nothing older than `split` is left: the whole window becomes the half with suffixes."""
-    cdef Free* suffix
-    cdef Free running
-    cdef int64_t row
-    if hi - lo + 1 > h.capacity:
-        h.capacity = 2 * (hi - lo + 1)
-        suffix = <Free*> realloc(h.suffix, h.capacity * sizeof(Free))
-        if suffix == NULL:
-            with gil:
-                raise MemoryError(f"a window of {hi - lo} rows")
-        h.suffix = suffix
-    suffix = <Free*> h.suffix
-    identity(how, &running)
-    suffix[hi - lo] = running
-    for row in range(hi - 1, lo - 1, -1):
-        accumulate(scan, how, &running, row)
-        suffix[row - lo] = running
-    h.origin = lo
-    h.split = h.last = hi
-    identity(how, running_prefix(h, tag))
-    return 0
+cdef inline int64_t greater(int64_t a, int64_t b) noexcept nogil:
+    return a if a > b else b
 
 
-cdef inline int accumulate(const Scan* scan, const Lift* how, Free* running, int64_t row) except -1 nogil:
-    """Take in one row, on whichever side it lies: these monoids commute."""
-    cdef Free x
+cdef inline int64_t key_at(const Scan* scan, const Lift* how, int64_t row) noexcept nogil:
+    cdef Extreme x
     if scan.valid != NULL and not scan.valid[row]:
-        return 0
+        return INT64_MIN
     lift(how, &x, scan.values[row])
-    if Free is Extreme:
-        return combine(how, running, running, &x)
-    else:
-        if running.n == 0:
-            running[0] = x
-        else:
-            add_moment(running, x.k)
-        return 0
+    return x.key
 
 
-cdef inline void add_moment(Moments* m, DD x) noexcept nogil:
-    """Add x - k and its square. The low parts gather rounding errors unnormalised (the sum of
-    n terms then errs by n^2 2^-106 at worst), which keeps the loop free of a long dependency."""
-    cdef DD d, s
-    cdef double square
-    d = two_sum(x.hi, -m.k.hi)
-    d.lo += x.lo - m.k.lo
-    m.n += 1
-    s = two_sum(m.s1.hi, d.hi)
-    m.s1.hi = s.hi
-    m.s1.lo += s.lo + d.lo
-    square = d.hi * d.hi
-    s = two_sum(m.s2.hi, square)
-    m.s2.hi = s.hi
-    m.s2.lo += s.lo + (product_error(d.hi, d.hi, square) + 2.0 * d.hi * d.lo)
+# ------------------------------------------------------------------ var, std: two halves
+
+cdef extern from "_precise.h":
+    void deviations_left "mta_deviations_left"(const double* x, const uint8_t* valid, int64_t lo,
+                                               int64_t hi, CMoments* m, CMoments* out) nogil
+    void deviations_slide "mta_deviations_slide"(
+        const double* x, const uint8_t* valid, const int64_t* lo, const int64_t* hi, int64_t n,
+        int64_t last, const CMoments* suffix, CMoments* m, CMoments* out) nogil
+
+
+cdef int moments_slide(const Scan* scan, const Lift* how, Halves* h, int64_t start, int64_t n,
+                       Moments* out) except -1 nogil:
+    """Both halves measure deviations from the last value left of the split, which is in every window
+    that the split serves: nothing has to be moved from one k to another."""
+    cdef int64_t i = start, run
+    cdef Moments zero
+    cdef const double* x = &scan.values.f
+    while i < start + n:
+        if scan.lo[i] >= h.split:
+            reserve_suffixes(h, scan.lo[i], scan.hi[i], sizeof(Moments))
+            identity(how, &zero)
+            h.split = find_split(scan, scan.lo[i], scan.hi[i], &zero)
+            h.last = h.split
+            h.moments = zero
+            deviations_left(x, scan.valid, h.origin, h.split,
+                            <CMoments*> &zero, <CMoments*> h.suffix)
+            if h.split == h.origin:    # no value inside yet
+                out[i - start] = zero
+                i += 1
+                continue
+        run = i
+        while run < start + n and scan.lo[run] < h.split:
+            run += 1
+        deviations_slide(x, scan.valid, &scan.lo[i], &scan.hi[i], run - i, h.last,
+                         (<CMoments*> h.suffix) - h.origin, <CMoments*> &h.moments,
+                         <CMoments*> &out[i - start])
+        h.last = max(h.last, scan.hi[run - 1])
+        i = run
+    return 0
+
+
+cdef int64_t find_split(const Scan* scan, int64_t lo, int64_t hi, Moments* zero) noexcept nogil:
+    """After the last value in [lo, hi), which becomes the k of both halves; lo if there is none."""
+    while hi > lo and scan.valid != NULL and not scan.valid[hi - 1]:
+        hi -= 1
+    if hi > lo:
+        zero.k.hi = scan.values[hi - 1].f
+    return hi
 
 
 # ---------------------------------------------------------- float sums: the forest in blocks
@@ -393,18 +414,27 @@ cdef enum:
     BLOCK = 16
 
 
+cdef extern from "_precise.h":
+    # 16 compensated sums, high and low parts apart, so that they can be taken four at a time.
+    ctypedef struct Sums "mta_sums":
+        double* hi
+        double* lo
+    void block_suffixes "mta_block_suffixes"(const double* x, Sums* sums) nogil
+    void block_prefixes "mta_block_prefixes"(const double* x, Sums* sums, double* node) nogil
+
+
 cdef struct BlockScan:
     # The forest over whole blocks, plus, for the block that holds the front, the suffix sums from
     # each of its rows to the split point, and for the block that holds the back, the prefix sums
-    # from the split point to each of its rows. Both are made 16 at a time, in straight code.
+    # from the split point to each of its rows. Both are made 16 at a time.
     ForestState nodes
     int64_t base
     int64_t last           # row after the newest one inside
     int64_t split          # of the sums below
     int64_t front_block
     int64_t back_block
-    FloatSum suffix[BLOCK + 1]
-    FloatSum prefix[BLOCK]
+    Sums suffix
+    Sums prefix
 
 
 cdef void block_scan_init(BlockScan* b, const Lift* how) noexcept nogil:
@@ -424,32 +454,50 @@ cdef void block_scan_restart(BlockScan* b, int64_t base) noexcept nogil:
 
 cdef int block_scan_slide(const Scan* scan, BlockScan* b, int64_t start, int64_t n,
                           FloatSum* out) except -1 nogil:
-    cdef int64_t i, front, back, split
+    cdef int64_t i = start, front, back, split
     cdef int top
-    cdef FloatSum zero = FloatSum(0.0, 0.0)
-    cdef const Lift* how = &b.nodes.how
-    for i in range(start, start + n):
+    while i < start + n:
         if scan.lo[i] >= b.last:
             block_scan_restart(b, scan.lo[i])
         b.last = scan.hi[i]
         front = scan.lo[i] - b.base
         back = scan.hi[i] - b.base
-        if front == back:
-            out[i - start] = zero
-            continue
-        top = highest_bit(front ^ back)
-        split = (back >> top) << top
-        append_blocks(scan, b, front, back)
+        top = highest_bit(front ^ back) if front < back else 0
         if top < BLOCK_BITS:
+            split = (back >> top) << top
             out[i - start] = sum_small(&scan.values[b.base], front, split, back)
+            i += 1
             continue
+        split = (back >> top) << top
         if split != b.split or front >> BLOCK_BITS != b.front_block:
+            append_blocks(scan, b, front, back)
             build_suffixes(scan, b, front, split)
         if split != b.split or back >> BLOCK_BITS != b.back_block:
+            append_blocks(scan, b, front, back)
             build_prefixes(scan, b, split, back)
         b.split = split
-        combine(how, &out[i - start], &b.suffix[front & (BLOCK - 1)], &b.prefix[back & (BLOCK - 1)])
+        i = answer_run(scan, b, i, start, n, out)
     return 0
+
+
+cdef int64_t answer_run(const Scan* scan, BlockScan* b, int64_t i, int64_t start, int64_t n,
+                        FloatSum* out) noexcept nogil:
+    """Rows from i on whose fronts share a block, and whose backs do: the same sums serve them."""
+    cdef int64_t front = b.base + b.front_block * BLOCK, back = b.base + b.back_block * BLOCK
+    cdef int64_t f, e
+    cdef DD s
+    while i < start + n:
+        f = scan.lo[i] - front
+        e = scan.hi[i] - back
+        # suffix 0 stands for the whole block; it is only there if the first row of the run uses it.
+        if f >= BLOCK or e >= BLOCK:
+            break
+        s = two_sum(b.suffix.hi[f], b.prefix.hi[e])
+        out[i - start].hi = s.hi
+        out[i - start].lo = (b.suffix.lo[f] + b.prefix.lo[e]) + s.lo
+        i += 1
+    b.last = scan.hi[i - 1]
+    return i
 
 
 cdef inline FloatSum plus(FloatSum a, FloatSum b) noexcept nogil:
@@ -520,57 +568,36 @@ cdef FloatSum sum_small(const Cell* x, int64_t front, int64_t split, int64_t bac
 cdef void build_suffixes(const Scan* scan, BlockScan* b, int64_t front, int64_t split) noexcept nogil:
     """suffix[o] = rows [block + o, split), each one node onto a longer run, as the forest does."""
     cdef int64_t block = front >> BLOCK_BITS
-    cdef const Cell* x = &scan.values[b.base + block * BLOCK]
-    cdef FloatSum* s = b.suffix
-    s[16] = fold_suffix(b, block + 1, split >> BLOCK_BITS)
-    s[15] = plus(one(x + 15), s[16])
-    s[14] = plus(pair(x + 14), s[16])
-    s[13] = plus(one(x + 13), s[14])
-    s[12] = plus(quad(x + 12), s[16])
-    s[11] = plus(one(x + 11), s[12])
-    s[10] = plus(pair(x + 10), s[12])
-    s[9] = plus(one(x + 9), s[10])
-    s[8] = plus(eight(x + 8), s[16])
-    s[7] = plus(one(x + 7), s[8])
-    s[6] = plus(pair(x + 6), s[8])
-    s[5] = plus(one(x + 5), s[6])
-    s[4] = plus(quad(x + 4), s[8])
-    s[3] = plus(one(x + 3), s[4])
-    s[2] = plus(pair(x + 2), s[4])
-    s[1] = plus(one(x + 1), s[2])
-    if front & (BLOCK - 1) == 0:
-        s[0] = fold_suffix(b, block, split >> BLOCK_BITS)
+    cdef FloatSum seed = fold_suffix(b, block + 1, split >> BLOCK_BITS)
+    b.suffix.hi[BLOCK] = seed.hi
+    b.suffix.lo[BLOCK] = seed.lo
+    block_suffixes(&scan.values[b.base + block * BLOCK].f, &b.suffix)
+    # The whole block may be part of a larger node, so its run starts from the nodes above.
+    seed = fold_suffix(b, block, split >> BLOCK_BITS)
+    b.suffix.hi[0] = seed.hi
+    b.suffix.lo[0] = seed.lo
     b.front_block = block
 
 
-cdef void build_prefixes(const Scan* scan, BlockScan* b, int64_t split, int64_t back) noexcept nogil:
+cdef int build_prefixes(const Scan* scan, BlockScan* b, int64_t split, int64_t back) except -1 nogil:
     """prefix[o] = rows [split, block + o)."""
-    cdef int64_t block = back >> BLOCK_BITS, row = b.base + block * BLOCK
-    cdef const Cell* x = &scan.values[row]
-    cdef FloatSum* p = b.prefix
-    cdef Cell padded[BLOCK]
-    cdef int64_t i
-    if scan.rows - row < BLOCK:
-        for i in range(BLOCK):
-            padded[i].f = x[i].f if i < scan.rows - row else 0.0
+    cdef int64_t block = back >> BLOCK_BITS, row = b.base + block * BLOCK, left = scan.rows - row
+    cdef FloatSum node, seed = fold_prefix(b, split >> BLOCK_BITS, block)
+    cdef const double* x = &scan.values[row].f
+    cdef double[BLOCK] padded
+    if left < BLOCK:
+        memset(padded, 0, sizeof(padded))
+        memcpy(padded, x, max(left, 0) * sizeof(double))
         x = padded
-    p[0] = fold_prefix(b, split >> BLOCK_BITS, block)
-    p[1] = plus(p[0], one(x))
-    p[2] = plus(p[0], pair(x))
-    p[3] = plus(p[2], one(x + 2))
-    p[4] = plus(p[0], quad(x))
-    p[5] = plus(p[4], one(x + 4))
-    p[6] = plus(p[4], pair(x + 4))
-    p[7] = plus(p[6], one(x + 6))
-    p[8] = plus(p[0], eight(x))
-    p[9] = plus(p[8], one(x + 8))
-    p[10] = plus(p[8], pair(x + 8))
-    p[11] = plus(p[10], one(x + 10))
-    p[12] = plus(p[8], quad(x + 8))
-    p[13] = plus(p[12], one(x + 12))
-    p[14] = plus(p[12], pair(x + 12))
-    p[15] = plus(p[14], one(x + 14))
+    b.prefix.hi[0] = seed.hi
+    b.prefix.lo[0] = seed.lo
+    block_prefixes(x, &b.prefix, &node.hi)
     b.back_block = block
+    if b.nodes.back == block and left >= BLOCK:
+        # Its node is at hand: store the block now, though some of its rows are yet to come.
+        forest_append(&b.nodes, &node)
+        b.nodes.back += 1
+    return 0
 
 
 cdef FloatSum fold_suffix(BlockScan* b, int64_t front, int64_t split) noexcept nogil:
