@@ -1,0 +1,1 @@
+"""One subject a file; see ``suite.Subject`` for what a subject is."""

@@ -1,0 +1,84 @@
+"""The compiled kernels alone, over arrays and bounds that are already there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asv_benchmarks.data import Recipe
+from asv_benchmarks.suite import WINDOWS, Axes, Point, Runner, Subject
+from mta import _rolling
+from mta._core import Forest
+
+# monoid and type of the values, by what is asked
+KERNELS = {
+    "sum": ("sum", "float"),
+    "mean": ("sum", "float"),
+    "max": ("max", "float"),
+    "std": ("moments", "float"),
+    "int sum": ("sum", "int"),
+}
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a kernel takes: the values and every row's window; and where its answers go."""
+
+    recipe: Recipe
+    window: int
+    source: str
+
+    def spiked(self) -> Bounds:
+        return Bounds(self.recipe.spiked(), self.window, self.source)
+
+    def frame(self, kind: str) -> tuple[NDArray[Any], ...]:
+        values = self.recipe.frame("arrays")["x"]
+        if self.source == "int":
+            values = values.astype(np.int64)
+        hi = np.arange(1, len(values) + 1)
+        return values, np.maximum(hi - self.window, 0), hi, np.empty_like(values)
+
+
+class Kernel(Subject):
+    place = 7
+    title = "Kernels alone: the last N rows"
+    note = (
+        "forest: Forest.slide, the structure that every window pushed or streamed is made of "
+        "(evict, insert and answer a row). batch: the kernel that whole calls on frames use."
+    )
+    axes: ClassVar[Axes] = {"aggregate": tuple(KERNELS), "window": WINDOWS}
+
+    def data(self, rows: int, point: Point) -> Bounds:
+        return Bounds(Recipe(rows), point["window"], KERNELS[point["aggregate"]][1])
+
+    def runners(self, point: Point) -> tuple[Runner, ...]:
+        aggregate = point["aggregate"]
+        return (
+            Runner("forest", "bounds", lambda frame: slide_forest(aggregate, *frame)),
+            Runner("batch", "bounds", lambda frame: slide_batch(aggregate, *frame)),
+        )
+
+
+def slide_forest(
+    aggregate: str, values: NDArray[Any], lo: NDArray[Any], hi: NDArray[Any], out: NDArray[Any]
+) -> NDArray[Any]:
+    forest = Forest(*KERNELS[aggregate])
+    forest.slide(values, None, 0, lo, hi, None, outputs(aggregate, out))
+    return out
+
+
+def slide_batch(
+    aggregate: str, values: NDArray[Any], lo: NDArray[Any], hi: NDArray[Any], out: NDArray[Any]
+) -> NDArray[Any]:
+    monoid, source = KERNELS[aggregate]
+    wanted = outputs(aggregate, out)
+    _rolling.slide(monoid, source, "propagate", values, None, lo, hi, None, wanted)
+    return out
+
+
+def outputs(aggregate: str, out: NDArray[Any]) -> list[tuple[str, int, NDArray[Any]]]:
+    """One answer, with one delta degree of freedom, into `out`."""
+    return [(aggregate.rpartition(" ")[2], 1, out.view(np.int64))]
