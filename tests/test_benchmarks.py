@@ -55,6 +55,13 @@ def test_asv_can_run_it(subject, monkeypatch):
             case.time_call(*first, runner.label)
 
 
+def test_asv_finds_them_and_nothing_else():
+    discovery = pytest.importorskip("asv_runner.discovery")
+    found = {b.name for b in discovery.disc_benchmarks(str(ROOT / "asv_benchmarks"))}
+    wanted = {f"{s.__module__}.{s.__name__}.time_call" for s in SUBJECTS}
+    assert found == {name.partition(".")[2] for name in wanted}
+
+
 def test_asv_skips_what_does_not_fit(monkeypatch):
     monkeypatch.setattr(suite, "asv_profile", lambda: suite.Profile(100, 1))
     case = next(s for s in SUBJECTS if s.__name__ == "RowWindows")()
