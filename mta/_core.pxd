@@ -145,17 +145,15 @@ cdef inline int build_prefix(
     return 0
 
 
-cdef inline int forest_evict(ForestState* s, const Part* tag) except -1 nogil:
-    """Drop the oldest leaf. 1 combine amortised."""
+cdef inline Part* forest_open_front(ForestState* s, const Part* tag) except NULL nogil:
+    """The aggregate from the second leaf to the split point, which has to lie further on.
+
+    Opens the first node: its right halves on the way down to the first leaf get their suffixes,
+    at levels that the window itself does not use until that leaf has gone.
+    """
     cdef Part* suffix = <Part*> s.suffix
-    cdef int64_t left = s.split - s.front, rest
-    cdef int level, above
-    if s.split < 0 or left == 1:
-        return forest_split(s, s.front + 1, s.back, tag)
-    # Open the first node: its first leaf goes, the right halves on the way down stay.
-    rest = left & (left - 1)
-    level = lowest_bit(left)
-    above = lowest_bit(rest) if rest else -1
+    cdef int64_t left = s.split - s.front, rest = left & (left - 1)
+    cdef int level = lowest_bit(left), above = lowest_bit(rest) if rest else -1
     while level > 0:
         level -= 1
         if above < 0:
@@ -164,6 +162,14 @@ cdef inline int forest_evict(ForestState* s, const Part* tag) except -1 nogil:
             combine(&s.how, &suffix[level],
                     node_at(s, level, s.front + (<int64_t> 1 << level), tag), &suffix[above])
         above = level
+    return &suffix[above]
+
+
+cdef inline int forest_evict(ForestState* s, const Part* tag) except -1 nogil:
+    """Drop the oldest leaf. 1 combine amortised."""
+    if s.split < 0 or s.split - s.front == 1:
+        return forest_split(s, s.front + 1, s.back, tag)
+    forest_open_front(s, tag)
     s.front += 1
     return 0
 

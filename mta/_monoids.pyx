@@ -9,6 +9,7 @@ from mta._exact cimport divide_int128, int128, int128_hi
 cdef extern from "_precise.h":
     void lower_spread "mta_lower_spread"(const CMoments* parts, int64_t n, int64_t ddof, bint root,
                                          double* out) nogil
+    void lower_sums "mta_lower_sums"(const double* hi_lo, int64_t n, double* out) nogil
     void lower_means "mta_lower_means"(const double* hi_lo, const int64_t* counts, const int64_t* lo,
                                        const int64_t* hi, int64_t n, double* out) nogil
 
@@ -35,9 +36,7 @@ cdef int64_t lower_int_sums(const Lift* how, const Wanted* w, const IntSum* part
 cdef int64_t lower_float_sums(const Lift* how, const Wanted* w, const FloatSum* parts, int64_t n) noexcept nogil:
     cdef int64_t i
     if w.what == SUM:
-        for i in range(n):
-            # Once hi is not finite, lo holds inf - inf; the answer is hi.
-            w.out[i].f = parts[i].hi + (parts[i].lo if isfinite(parts[i].hi) else 0.0)
+        lower_sums(&parts.hi, n, &w.out.f)
     else:
         lower_means(&parts.hi, w.counts, w.lo, w.hi, n, &w.out.f)
     return -1

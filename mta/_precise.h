@@ -6,6 +6,7 @@
 #ifndef MTA_PRECISE_H
 #define MTA_PRECISE_H
 
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 
@@ -18,6 +19,13 @@
 #define MTA_CLONES
 #endif
 
+#if defined(__GNUC__)
+/* A helper that is not inlined would run as built for every x86-64, inside either clone. */
+#define MTA_INLINE static inline __attribute__((always_inline))
+#else
+#define MTA_INLINE static inline
+#endif
+
 /* The layout of Moments in _monoids.pxd. */
 typedef struct {
     int64_t n;
@@ -27,7 +35,7 @@ typedef struct {
 /* Add x - k and its square to the sums, for doubles x. Low parts gather rounding errors
    unnormalised (n terms then err by n^2 2^-106 of the sum at worst), which keeps the loop free of a
    long dependency. */
-static inline void mta_add_deviation(mta_moments *m, double x) {
+MTA_INLINE void mta_add_deviation(mta_moments *m, double x) {
     double d, e, p, s, t;
     d = x - m->k_hi;
     t = d - x;
@@ -87,14 +95,14 @@ static void mta_deviations_slide(const double *x, const uint8_t *valid, const in
 /* hi + lo as a double; what lies within 2^-40 of the middle between two doubles is taken to be the
    middle, so that two ways to compute it, each good to 2^-90, agree. Adding half of the gap then
    rounds to even. */
-static inline double mta_round(double hi, double lo) {
+MTA_INLINE double mta_round(double hi, double lo) {
     double up = hi + lo * (1.0 + 9.094947017729282e-13);
     return hi + 0.5 * (up - hi);
 }
 
 /* The variance, or its root, of one partial whose sums are finite. No branches: the loop over it is
    bound by its divisions, which the compiler then does several at a time. */
-static inline double mta_spread(double n, double s1_hi, double s1_lo, double s2_hi, double s2_lo,
+MTA_INLINE double mta_spread(double n, double s1_hi, double s1_lo, double s2_hi, double s2_lo,
                                 double ddof, int root) {
     double left = n - ddof, inverse = 1.0 / n;
     double s1, e1, q, qe, p, pe, m, me, s, t, v, ve;
@@ -133,8 +141,8 @@ MTA_CLONES
 static void mta_lower_spread(const mta_moments *part, int64_t rows, int64_t ddof, int root,
                              double *out) {
     enum { RUN = 64 };
-    double n[RUN], s1[RUN], e1[RUN], s2[RUN], e2[RUN], odd = 0.0;
-    int64_t i, start, run;
+    double n[RUN], s1[RUN], e1[RUN], s2[RUN], e2[RUN];
+    int64_t i, start, run, odd = 0;
     for (start = 0; start < rows; start += RUN) {
         run = rows - start < RUN ? rows - start : RUN;
         for (i = 0; i < run; i++) {
@@ -143,8 +151,7 @@ static void mta_lower_spread(const mta_moments *part, int64_t rows, int64_t ddof
             e1[i] = part[start + i].s1_lo;
             s2[i] = part[start + i].s2_hi;
             e2[i] = part[start + i].s2_lo;
-            /* 0, or NaN where the sums are not finite */
-            odd += (n[i] <= (double)ddof) + 0.0 * s2[i];
+            odd |= (part[start + i].n <= ddof) | !(fabs(s2[i]) <= DBL_MAX);
         }
         if (root)
             for (i = 0; i < run; i++)
@@ -153,7 +160,7 @@ static void mta_lower_spread(const mta_moments *part, int64_t rows, int64_t ddof
             for (i = 0; i < run; i++)
                 out[start + i] = mta_spread(n[i], s1[i], e1[i], s2[i], e2[i], (double)ddof, 0);
     }
-    if (odd == 0.0) return;
+    if (!odd) return;
     for (i = 0; i < rows; i++) {
         /* Finite values whose squares overflow have a variance beyond the doubles. */
         if (!isfinite(part[i].s2_hi))
@@ -162,21 +169,33 @@ static void mta_lower_spread(const mta_moments *part, int64_t rows, int64_t ddof
     }
 }
 
+/* Compensated sums as doubles. Once hi is not finite, lo holds inf - inf; the answer is hi. */
+MTA_CLONES
+static void mta_lower_sums(const double *hi_lo, int64_t rows, double *out) {
+    int64_t i, odd = 0;
+    for (i = 0; i < rows; i++) {
+        out[i] = hi_lo[2 * i] + hi_lo[2 * i + 1];
+        odd |= !(fabs(hi_lo[2 * i]) <= DBL_MAX);
+    }
+    if (!odd) return;
+    for (i = 0; i < rows; i++)
+        if (!isfinite(hi_lo[2 * i])) out[i] = hi_lo[2 * i];
+}
+
 /* Means of compensated sums over n[i] values: NaN of none, and whatever hi is where it is not finite. */
 MTA_CLONES
 static void mta_lower_means(const double *hi_lo, const int64_t *count, const int64_t *first,
                             const int64_t *last, int64_t rows, double *out) {
-    double odd = 0.0;
-    int64_t i;
+    int64_t i, odd = 0;
     for (i = 0; i < rows; i++) {
         double n = (double)(count ? count[i] : last[i] - first[i]);
         double s = hi_lo[2 * i] + hi_lo[2 * i + 1], t = s - hi_lo[2 * i];
         double e = (hi_lo[2 * i] - (s - t)) + (hi_lo[2 * i + 1] - t);
         double inverse = 1.0 / n, q = s * inverse;
         out[i] = q + (fma(-q, n, s) + e) * inverse;
-        odd += (n == 0.0) + 0.0 * hi_lo[2 * i];
+        odd |= (n == 0.0) | !(fabs(hi_lo[2 * i]) <= DBL_MAX);
     }
-    if (odd == 0.0) return;
+    if (!odd) return;
     for (i = 0; i < rows; i++) {
         if (!isfinite(hi_lo[2 * i])) out[i] = hi_lo[2 * i];
         if ((count ? count[i] : last[i] - first[i]) == 0) out[i] = NAN;
@@ -193,7 +212,7 @@ typedef double mta_four __attribute__((vector_size(32)));
 #define MTA_FOUR(p, step) {(p)[0], (p)[step], (p)[2 * (step)], (p)[3 * (step)]}
 
 /* out = a + b at the given strides, four at a time. */
-static inline void mta_add4(const double *ah, const double *al, int a, const double *bh,
+MTA_INLINE void mta_add4(const double *ah, const double *al, int a, const double *bh,
                             const double *bl, int b, double *hi, double *lo, int step) {
     mta_four x = MTA_FOUR(ah, a), y = MTA_FOUR(bh, b);
     mta_four xl = MTA_FOUR(al, a), yl = MTA_FOUR(bl, b);
@@ -206,7 +225,7 @@ static inline void mta_add4(const double *ah, const double *al, int a, const dou
     }
 }
 #else
-static inline void mta_add4(const double *ah, const double *al, int a, const double *bh,
+MTA_INLINE void mta_add4(const double *ah, const double *al, int a, const double *bh,
                             const double *bl, int b, double *hi, double *lo, int step) {
     int i;
     for (i = 0; i < 4; i++) {
@@ -217,7 +236,7 @@ static inline void mta_add4(const double *ah, const double *al, int a, const dou
 }
 #endif
 
-static inline void mta_add1(double ah, double al, double bh, double bl, double *hi, double *lo) {
+MTA_INLINE void mta_add1(double ah, double al, double bh, double bl, double *hi, double *lo) {
     double s = ah + bh, t = s - ah;
     *lo = (al + bl) + ((ah - (s - t)) + (bh - t));
     *hi = s;
@@ -230,7 +249,7 @@ typedef struct {
 
 static const double mta_zeros[16];
 
-static inline void mta_block_nodes(const double *x, mta_nodes *m) {
+MTA_INLINE void mta_block_nodes(const double *x, mta_nodes *m) {
     mta_add4(x, mta_zeros, 2, x + 1, mta_zeros, 2, m->hi1, m->lo1, 1);
     mta_add4(x + 8, mta_zeros, 2, x + 9, mta_zeros, 2, m->hi1 + 4, m->lo1 + 4, 1);
     mta_add4(m->hi1, m->lo1, 2, m->hi1 + 1, m->lo1 + 1, 2, m->hi2, m->lo2, 1);
@@ -265,6 +284,21 @@ static void mta_block_prefixes(const double *x, mta_sums *sums, double *node) {
     mta_add4(h, l, 4, m.hi1, m.lo1, 2, h + 2, l + 2, 4);
     mta_add4(h, l, 2, x, mta_zeros, 2, h + 1, l + 1, 2);
     mta_add4(h + 8, l + 8, 2, x + 8, mta_zeros, 2, h + 9, l + 9, 2);
+}
+
+/* out[i] = suffix[lo[i] - front] + prefix[hi[i] - back] for the first rows of which both lie in the
+   block; returns how many. */
+MTA_CLONES
+static int64_t mta_join_sums(const mta_sums *suffix, const mta_sums *prefix, const int64_t *lo,
+                             const int64_t *hi, int64_t front, int64_t back, int64_t n, double *out) {
+    int64_t i;
+    for (i = 0; i < n; i++) {
+        int64_t f = lo[i] - front, e = hi[i] - back;
+        if (f >= 16 || e >= 16) break;
+        mta_add1(suffix->hi[f], suffix->lo[f], prefix->hi[e], prefix->lo[e], &out[2 * i],
+                 &out[2 * i + 1]);
+    }
+    return i;
 }
 
 #endif

@@ -16,8 +16,9 @@ from libc.string cimport memcpy, memset
 
 from mta._core cimport (
     CHUNK, EXTREMES_KIND, FLOAT_SUM_KIND, INT_SUM_KIND, Forest, ForestOps, ForestState, Lowering,
-    find_ops, find_source, forest_append, forest_release, forest_restart, highest_bit,
-    kind_of, make_lift, node_at,
+    find_ops, find_source, forest_evict_to, forest_insert, forest_open_front,
+    forest_release, forest_restart, highest_bit, lowest_bit,
+    kind_of, make_lift,
 )
 from mta._exact cimport DD, int128, two_sum
 from mta._monoids cimport (
@@ -420,6 +421,9 @@ cdef extern from "_precise.h":
         double* hi
         double* lo
     void block_suffixes "mta_block_suffixes"(const double* x, Sums* sums) nogil
+    int64_t join_sums "mta_join_sums"(const Sums* suffix, const Sums* prefix, const int64_t* lo,
+                                      const int64_t* hi, int64_t front, int64_t back, int64_t n,
+                                      double* out) nogil
     void block_prefixes "mta_block_prefixes"(const double* x, Sums* sums, double* node) nogil
 
 
@@ -435,6 +439,7 @@ cdef struct BlockScan:
     int64_t back_block
     Sums suffix
     Sums prefix
+    FloatSum back_node     # of the whole back block
 
 
 cdef void block_scan_init(BlockScan* b, const Lift* how) noexcept nogil:
@@ -469,35 +474,18 @@ cdef int block_scan_slide(const Scan* scan, BlockScan* b, int64_t start, int64_t
             i += 1
             continue
         split = (back >> top) << top
+        move_blocks(scan, b, front >> BLOCK_BITS, back >> BLOCK_BITS)
         if split != b.split or front >> BLOCK_BITS != b.front_block:
-            append_blocks(scan, b, front, back)
-            build_suffixes(scan, b, front, split)
+            build_suffixes(scan, b)
         if split != b.split or back >> BLOCK_BITS != b.back_block:
-            append_blocks(scan, b, front, back)
-            build_prefixes(scan, b, split, back)
+            build_prefixes(scan, b)
         b.split = split
-        i = answer_run(scan, b, i, start, n, out)
+        # Rows whose fronts share a block, and whose backs do, are served by the same sums.
+        i += join_sums(&b.suffix, &b.prefix, &scan.lo[i], &scan.hi[i],
+                       b.base + b.front_block * BLOCK, b.base + b.back_block * BLOCK,
+                       start + n - i, &out[i - start].hi)
+        b.last = scan.hi[i - 1]
     return 0
-
-
-cdef int64_t answer_run(const Scan* scan, BlockScan* b, int64_t i, int64_t start, int64_t n,
-                        FloatSum* out) noexcept nogil:
-    """Rows from i on whose fronts share a block, and whose backs do: the same sums serve them."""
-    cdef int64_t front = b.base + b.front_block * BLOCK, back = b.base + b.back_block * BLOCK
-    cdef int64_t f, e
-    cdef DD s
-    while i < start + n:
-        f = scan.lo[i] - front
-        e = scan.hi[i] - back
-        # suffix 0 stands for the whole block; it is only there if the first row of the run uses it.
-        if f >= BLOCK or e >= BLOCK:
-            break
-        s = two_sum(b.suffix.hi[f], b.prefix.hi[e])
-        out[i - start].hi = s.hi
-        out[i - start].lo = (b.suffix.lo[f] + b.prefix.lo[e]) + s.lo
-        i += 1
-    b.last = scan.hi[i - 1]
-    return i
 
 
 cdef inline FloatSum plus(FloatSum a, FloatSum b) noexcept nogil:
@@ -533,18 +521,22 @@ cdef inline FloatSum node_sum(const Cell* x, int level) noexcept nogil:
     return quad(x) if level == 2 else eight(x)
 
 
-cdef int append_blocks(const Scan* scan, BlockScan* b, int64_t front, int64_t back) except -1 nogil:
-    """Store the nodes of the blocks that are whole now."""
+cdef int move_blocks(const Scan* scan, BlockScan* b, int64_t front, int64_t back) except -1 nogil:
+    """Make the forest that of the blocks [front, back)."""
+    cdef ForestState* s = &b.nodes
     cdef FloatSum node
     cdef const Cell* x
-    b.nodes.front = front >> BLOCK_BITS
-    if b.nodes.back < b.nodes.front:
-        b.nodes.back = b.nodes.front    # whole blocks skipped by a jump of the front
-    while b.nodes.back < back >> BLOCK_BITS:
-        x = &scan.values[b.base + b.nodes.back * BLOCK]
-        node = plus(eight(x), eight(x + 8))
-        forest_append(&b.nodes, &node)
-        b.nodes.back += 1
+    if front >= s.back:
+        s.front = s.back = front
+        s.split = -1
+    elif front > s.front:
+        forest_evict_to(s, front, &node)
+    while s.back < back:
+        node = b.back_node
+        if s.back != b.back_block:
+            x = &scan.values[b.base + s.back * BLOCK]
+            node = plus(eight(x), eight(x + 8))
+        forest_insert(s, &node)
     return 0
 
 
@@ -565,61 +557,35 @@ cdef FloatSum sum_small(const Cell* x, int64_t front, int64_t split, int64_t bac
     return plus(left, right)
 
 
-cdef void build_suffixes(const Scan* scan, BlockScan* b, int64_t front, int64_t split) noexcept nogil:
-    """suffix[o] = rows [block + o, split), each one node onto a longer run, as the forest does."""
-    cdef int64_t block = front >> BLOCK_BITS
-    cdef FloatSum seed = fold_suffix(b, block + 1, split >> BLOCK_BITS)
-    b.suffix.hi[BLOCK] = seed.hi
-    b.suffix.lo[BLOCK] = seed.lo
-    block_suffixes(&scan.values[b.base + block * BLOCK].f, &b.suffix)
-    # The whole block may be part of a larger node, so its run starts from the nodes above.
-    seed = fold_suffix(b, block, split >> BLOCK_BITS)
-    b.suffix.hi[0] = seed.hi
-    b.suffix.lo[0] = seed.lo
-    b.front_block = block
+cdef void build_suffixes(const Scan* scan, BlockScan* b) noexcept nogil:
+    """suffix[o] = rows [front block + o, split), each one node onto a longer run."""
+    cdef const ForestState* s = &b.nodes
+    cdef FloatSum whole = (<FloatSum*> s.suffix)[lowest_bit(s.split - s.front)]
+    cdef FloatSum rest = FloatSum(0.0, 0.0)
+    if s.split - s.front > 1:
+        rest = forest_open_front(&b.nodes, &rest)[0]
+    b.suffix.hi[0] = whole.hi
+    b.suffix.lo[0] = whole.lo
+    b.suffix.hi[BLOCK] = rest.hi
+    b.suffix.lo[BLOCK] = rest.lo
+    block_suffixes(&scan.values[b.base + s.front * BLOCK].f, &b.suffix)
+    b.front_block = s.front
 
 
-cdef int build_prefixes(const Scan* scan, BlockScan* b, int64_t split, int64_t back) except -1 nogil:
-    """prefix[o] = rows [split, block + o)."""
-    cdef int64_t block = back >> BLOCK_BITS, row = b.base + block * BLOCK, left = scan.rows - row
-    cdef FloatSum node, seed = fold_prefix(b, split >> BLOCK_BITS, block)
+cdef void build_prefixes(const Scan* scan, BlockScan* b) noexcept nogil:
+    """prefix[o] = rows [split, back block + o)."""
+    cdef const ForestState* s = &b.nodes
+    cdef int64_t row = b.base + s.back * BLOCK, left = scan.rows - row
+    cdef FloatSum run = FloatSum(0.0, 0.0)
     cdef const double* x = &scan.values[row].f
     cdef double[BLOCK] padded
+    if s.back > s.split:
+        run = (<FloatSum*> s.prefix)[lowest_bit(s.back - s.split)]
     if left < BLOCK:
         memset(padded, 0, sizeof(padded))
         memcpy(padded, x, max(left, 0) * sizeof(double))
         x = padded
-    b.prefix.hi[0] = seed.hi
-    b.prefix.lo[0] = seed.lo
-    block_prefixes(x, &b.prefix, &node.hi)
-    b.back_block = block
-    if b.nodes.back == block and left >= BLOCK:
-        # Its node is at hand: store the block now, though some of its rows are yet to come.
-        forest_append(&b.nodes, &node)
-        b.nodes.back += 1
-    return 0
-
-
-cdef FloatSum fold_suffix(BlockScan* b, int64_t front, int64_t split) noexcept nogil:
-    """Blocks [front, split), from the right; nothing where there are none."""
-    cdef FloatSum out = FloatSum(0.0, 0.0)
-    cdef int64_t left = split - front, rest = left
-    cdef int level
-    while rest:
-        level = highest_bit(rest)
-        out = plus(node_at(&b.nodes, level, split - ((left >> level) << level), &out)[0], out)
-        rest ^= <int64_t> 1 << level
-    return out
-
-
-cdef FloatSum fold_prefix(BlockScan* b, int64_t split, int64_t back) noexcept nogil:
-    """Blocks [split, back), from the left."""
-    cdef FloatSum out = FloatSum(0.0, 0.0)
-    cdef int64_t right = back - split, rest = right
-    cdef int level
-    while rest:
-        level = highest_bit(rest)
-        out = plus(out, node_at(&b.nodes, level,
-                                split + ((right >> level) << level) - (<int64_t> 1 << level), &out)[0])
-        rest ^= <int64_t> 1 << level
-    return out
+    b.prefix.hi[0] = run.hi
+    b.prefix.lo[0] = run.lo
+    block_prefixes(x, &b.prefix, &b.back_node.hi)
+    b.back_block = s.back
