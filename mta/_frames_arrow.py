@@ -23,7 +23,7 @@ class ArrowFrame(Frame):
         elif isinstance(data, pa.RecordBatchReader):
             self.data = data.read_all()
         else:
-            self.data = data if isinstance(data, pa.Table) else pa.table(data)
+            self.data = data if isinstance(data, pa.Table) else _read_stream(data)
         self.rows = self.data.num_rows
 
     def names(self) -> list[str]:
@@ -35,7 +35,7 @@ class ArrowFrame(Frame):
         return arrow_column(name, self.data.column(name))
 
     def encode(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-        return encode_arrow(self.data.column(name))
+        return encode_arrow(name, self.data.column(name))
 
     def build(self, answers: list[Answer]) -> Any:
         names = [a.name for a in answers]
@@ -45,8 +45,16 @@ class ArrowFrame(Frame):
         return pa.Table.from_arrays(arrays, names=names)
 
 
+def _read_stream(data: Any) -> pa.Table:
+    try:
+        return pa.table(data)
+    except (TypeError, ValueError, pa.ArrowException) as error:
+        kind = f"{type(data).__module__}.{type(data).__qualname__}"
+        raise DataError(f"a {kind} is no table of named columns: {error}") from None
+
+
 def flatten(column: Any) -> Any:
-    """One array of a chunked one, dictionaries decoded."""
+    """One array of a chunked one."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(array, pa.ChunkedArray):  # an empty one, or too long for one array
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
@@ -85,11 +93,15 @@ def _temporal(name: str, array: Any, valid: NDArray[np.bool_] | None) -> Column:
     return Column(name, kind, np.ascontiguousarray(ticks), valid, unit, dtype)
 
 
-def encode_arrow(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+def encode_arrow(name: str, column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
     """Dictionary codes, and where the value is not null."""
     array = flatten(column)
-    if not pa.types.is_dictionary(array.type):
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()  # its dictionary may name a value twice
+    try:
         array = array.dictionary_encode()
+    except pa.ArrowNotImplementedError:
+        raise DataError(f"by: column {name!r}: a {array.type} can't be a key") from None
     codes = pc.fill_null(array.indices.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
     if not array.null_count:
         return codes, None
@@ -103,8 +115,7 @@ def arrow_answer(answer: Answer) -> Any:
     like = answer.like
     if like is None or like.dtype is None:
         return array
-    if like.kind == "bool":
-        return array.cast(pa.bool_())
+    dtype = like.dtype.value_type if pa.types.is_dictionary(like.dtype) else like.dtype
     if like.kind == "date" and like.unit == "d":
-        return array.cast(pa.int32()).cast(pa.date32())
-    return array.cast(like.dtype) if like.unit is not None else array
+        array = array.cast(pa.int32())
+    return array.cast(dtype)

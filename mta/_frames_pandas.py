@@ -17,6 +17,7 @@ from mta.frames import (
     Answer,
     Column,
     Frame,
+    encode_objects,
     native_values,
     object_column,
     plain_column,
@@ -53,12 +54,18 @@ class PandasFrame(Frame):
             return plain_column(name, series.to_numpy(), dtype=dtype)
         return _masked_column(name, series)
 
+    def key_values(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+        series = self.data[name]
+        if isinstance(series, pd.Series) and series.dtype == object:
+            return encode_objects(name, series.to_numpy())
+        return super().key_values(name)
+
     def encode(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         series = self.data[name]
         if isinstance(series.dtype, pd.ArrowDtype):
             from mta._frames_arrow import encode_arrow
 
-            return encode_arrow(series.array.__arrow_array__())
+            return encode_arrow(name, series.array.__arrow_array__())
         codes, _ = pd.factorize(series)
         return codes.astype(np.int64), codes >= 0
 

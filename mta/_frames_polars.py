@@ -8,7 +8,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from mta.frames import Answer, Column, Frame, plain_column
+from mta.errors import DataError
+from mta.frames import Answer, Column, Frame, encode_objects, plain_column
 
 
 class PolarsFrame(Frame):
@@ -31,9 +32,8 @@ class PolarsFrame(Frame):
             return Column(name, kind, np.ascontiguousarray(ticks), valid, unit, dtype)
         if dtype == pl.Null:
             return Column(name, "float", np.zeros(len(series)), valid, dtype=dtype)
-        if dtype in (pl.Int128, pl.UInt128) or not (dtype.is_numeric() or dtype == pl.Boolean):
-            return Column(name, "other", None, valid, dtype=dtype)
-        if dtype.is_decimal():
+        plain = dtype.is_float() or dtype.is_integer() or dtype == pl.Boolean
+        if not plain or str(dtype) in ("Int128", "UInt128"):  # which old releases do not have
             return Column(name, "other", None, valid, dtype=dtype)
         filled = series.fill_null(False if dtype == pl.Boolean else 0) if valid is not None else series
         return plain_column(name, filled.to_numpy(), valid, dtype)
@@ -44,6 +44,10 @@ class PolarsFrame(Frame):
             codes = series.to_physical()
         elif series.dtype == pl.String:
             codes = series.cast(pl.Categorical).to_physical()
+        elif series.dtype == pl.Object:
+            return encode_objects(name, np.array([*series.to_list(), None], object)[:-1])
+        elif series.dtype.is_nested():
+            raise DataError(f"by: column {name!r}: a {series.dtype} can't be a key")
         else:
             codes = series.rank("dense")
         return codes.cast(pl.Int64).fill_null(0).to_numpy(), _validity(series)
@@ -65,9 +69,7 @@ def _temporal(dtype: Any) -> tuple[str, str]:
 def _series(answer: Answer) -> pl.Series:
     series = pl.Series(answer.name, answer.values)
     like = answer.like
-    if like is not None and like.kind == "bool":
-        series = series.cast(pl.Boolean)
-    elif like is not None and like.unit is not None:
+    if like is not None:
         series = (series.cast(pl.Int32) if like.kind == "date" else series).cast(like.dtype)
     if answer.valid is not None:
         missing = pl.select(pl.lit(None, dtype=series.dtype)).to_series()

@@ -177,7 +177,7 @@ def slide(str monoid, str source, str nan, values, const uint8_t[::1] valid,
     """
     if monoid == "moments" and source != "float":
         floats = values.astype(np.float64)
-        if np.abs(floats).max(initial=0.0) > 2.0**53:
+        if np.abs(floats).max(initial=0.0) >= 2.0**53:
             # Not every value is a double: the forest has no fast path that could lose one.
             return Forest(monoid, source).slide(values, valid, 0, lo, hi, counts, outputs)
         values, source = floats, "float"

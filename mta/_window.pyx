@@ -237,9 +237,11 @@ cdef class Window:
         PolicyError
             The policy is not monotone.
         OverflowError
-            An integer sum does not fit in 64 bits. The row is inside all the same, and the answers
-            are back once the sum fits again; every other exception, the policy's own included,
-            leaves the window as it was.
+            An integer sum does not fit in 64 bits. A window with a function as policy, which can't
+            decide without the sum, is as it was; any other has taken the row in and let the old
+            ones go, and answers again once the sum fits.
+
+        Any other exception, the policy's own included, leaves the window as it was.
         """
         self.read(row, time, columns)
         if self.range is not None:
@@ -342,7 +344,8 @@ cdef class Window:
                 raise self.refuse(column, f"it holds floats, and none is {value} exactly")
             return 0
         values = column.values.view()
-        inexact = values[np.abs(values.astype(np.float64)) > 2.0**53]
+        # A double of 2^63 does not convert back, and comes out different from any int64 it stood for.
+        inexact = values[values.astype(np.float64).astype(np.int64) != values]
         if len(inexact):
             raise self.refuse(column, f"a float where it holds {inexact[0]}, which no float is exactly")
         return 0

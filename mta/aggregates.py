@@ -15,6 +15,7 @@ An empty window answers 0 for count and sum and null for everything else.
 from __future__ import annotations
 
 import builtins
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -223,8 +224,15 @@ def named(aggs: tuple[Any, ...], by_name: dict[str, Any]) -> tuple[tuple[str, Ag
     pairs = [(getattr(a, "default_name", None), a) for a in aggs] + list(by_name.items())
     if not pairs:
         raise SpecError("agg: at least one aggregate is needed, like agg.sum('amount')")
+    return check_names(pairs)
+
+
+def check_names(pairs: Sequence[tuple[Any, Any]]) -> tuple[tuple[str, Aggregate], ...]:
+    """The pairs, if their names are unique and each names an aggregate."""
     seen: set[str] = set()
     for name, aggregate in pairs:
+        if not isinstance(name, str) and isinstance(aggregate, Aggregate):
+            raise SpecError(f"agg: an answer's name must be a text, not {name!r}")
         if not isinstance(aggregate, Aggregate):
             label = f"{name}=" if name else ""
             raise SpecError(f"agg: {label}{aggregate!r} is not an aggregate like agg.sum('amount')")

@@ -133,8 +133,13 @@ def find_bounds(spec: Rolling, ts: Ints | None, offsets: Ints, ticks: Ticks) -> 
     assert ts is not None
     return _rolling.time_bounds(
         ts, offsets, ticks.range, ticks.lag, spec.left_closed, spec.right_closed,
-        spec.ties == "arrival",
+        ties_by_arrival(spec, ticks),
     )  # fmt: skip
+
+
+def ties_by_arrival(spec: Rolling, ticks: Ticks) -> bool:
+    """Whether a row's place decides what it sees; with a lag no row of its time is in its window."""
+    return spec.ties == "arrival" and ticks.lag == 0
 
 
 def row_edges(spec: Rolling) -> tuple[int, int]:

@@ -7,6 +7,7 @@ No library is imported unless the data came from it.
 
 from __future__ import annotations
 
+import datetime as dt
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -17,8 +18,10 @@ from numpy.typing import NDArray
 from mta._keys import factorize
 from mta.errors import ColumnError, DataError
 
-# The least unit that tells dates: they are counted in days.
+# NumPy's names of the units that times are kept in, and ours.
 TIME_UNITS = {"D": "d", "s": "s", "ms": "ms", "us": "us", "ns": "ns"}
+# Coarser ones are told in seconds.
+_COARSE_UNITS = ("Y", "M", "W", "h", "m")
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class Column:
 
     @property
     def numeric(self) -> bool:
+        """Whether the values can be added."""
         return self.kind in ("float", "int", "uint", "bool")
 
 
@@ -66,19 +70,30 @@ def plain_column(
     dtype = data.dtype if dtype is None else dtype
     letter = data.dtype.kind
     if letter in "mM":
-        nat = np.isnat(data)
-        if nat.any():
-            valid = ~nat if valid is None else valid & ~nat
-        unit, step = np.datetime_data(data.dtype)
-        if unit not in TIME_UNITS or step != 1:
-            return Column(name, "other", None, valid, dtype=dtype)
-        kind = "duration" if letter == "m" else ("date" if unit == "D" else "time")
-        return _filled(name, kind, data.astype(np.int64), valid, TIME_UNITS[unit], dtype)
+        return _time_column(name, data, valid, dtype)
     wide = {"f": np.float64, "i": np.int64, "u": np.uint64, "b": np.int64}.get(letter)
     if wide is None or data.dtype.itemsize > 8:
         return Column(name, "other", None, valid, dtype=dtype)
     kind = {"f": "float", "i": "int", "u": "uint", "b": "bool"}[letter]
     return _filled(name, kind, data.astype(wide, copy=False), valid, None, dtype)
+
+
+def _time_column(
+    name: str, data: NDArray[Any], valid: NDArray[np.bool_] | None, dtype: Any
+) -> Column:
+    nat = np.isnat(data)
+    if nat.any():
+        valid = ~nat if valid is None else valid & ~nat
+    letter = data.dtype.kind
+    unit, step = np.datetime_data(data.dtype)
+    if unit in _COARSE_UNITS and not (letter == "m" and unit in "YM"):
+        unit, data = "s", data.astype(f"{letter}8[s]")
+    elif step != 1:
+        data = data.astype(f"{letter}8[{unit}]")
+    if unit not in TIME_UNITS:
+        return Column(name, "other", None, valid, dtype=dtype)
+    kind = "duration" if letter == "m" else ("date" if unit == "D" else "time")
+    return _filled(name, kind, data.astype(np.int64), valid, TIME_UNITS[unit], dtype)
 
 
 def _filled(
@@ -103,6 +118,7 @@ class Frame:
     rows: int
 
     def names(self) -> list[str]:
+        """The columns' names."""
         raise NotImplementedError
 
     def column(self, name: str) -> Column:
@@ -110,7 +126,7 @@ class Frame:
         raise NotImplementedError
 
     def encode(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-        """A column that is "other", as integer codes, equal for equal values, and where not null."""
+        """Codes of a column that is "other", equal for equal values, and where it is not null."""
         raise NotImplementedError
 
     def build(self, answers: list[Answer]) -> Any:
@@ -133,12 +149,7 @@ class Frame:
         return codes, groups
 
     def _codes_of(self, name: str) -> tuple[NDArray[np.int64], int]:
-        column = self.column(name)
-        values: NDArray[Any]
-        if column.values is None:
-            values, valid = self.encode(name)
-        else:
-            values, valid = column.values, column.valid
+        values, valid = self.key_values(name)
         if values.dtype.kind == "f":
             # One zero and one NaN, whatever their bits.
             values = np.where(np.isnan(values), np.nan, values + 0.0)
@@ -147,6 +158,13 @@ class Frame:
             return codes, groups
         # Null is a key of its own, whatever was stored under it.
         return factorize(np.where(valid, codes, np.int64(groups)))
+
+    def key_values(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+        """8-byte values that are equal for equal keys, and where the key is not null."""
+        column = self.column(name)
+        if column.values is None:
+            return self.encode(name)
+        return column.values, column.valid
 
 
 class NumpyFrame(Frame):
@@ -171,11 +189,15 @@ class NumpyFrame(Frame):
             return object_column(name, data)
         return plain_column(name, data, valid)
 
+    def key_values(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+        if self.data[name].dtype == object:
+            return encode_objects(name, self.data[name])
+        return super().key_values(name)
+
     def encode(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         data = self.data[name]
-        if data.dtype == object:
-            return encode_objects(name, data)
-        return np.unique(np.asarray(data), return_inverse=True)[1], None
+        codes = np.unique(np.asarray(data), return_inverse=True)[1].astype(np.int64)
+        return codes, ~np.ma.getmaskarray(data) if isinstance(data, np.ma.MaskedArray) else None
 
     def build(self, answers: list[Answer]) -> dict[str, NDArray[Any]]:
         return {a.name: numpy_answer(a) for a in answers}
@@ -194,8 +216,7 @@ def numpy_answer(answer: Answer) -> NDArray[Any]:
     if answer.valid is None or values.dtype.kind == "f":
         return values
     if values.dtype.kind in "mM":
-        values[~answer.valid] = np.array("NaT", values.dtype)
-        return values
+        return np.where(answer.valid, values, np.array("NaT", values.dtype))
     masked: NDArray[Any] = np.ma.MaskedArray(values, mask=~answer.valid)
     return masked
 
@@ -203,47 +224,78 @@ def numpy_answer(answer: Answer) -> NDArray[Any]:
 def native_values(answer: Answer) -> NDArray[Any]:
     """The answers as a NumPy array of the type that `like` stands for."""
     values, like = answer.values, answer.like
-    if like is None or like.kind in ("float", "int", "uint"):
+    if like is None:
         return values
-    if like.kind == "bool":
-        return values.astype(bool)
-    letter = "m8" if like.kind == "duration" else "M8"
-    unit = {v: k for k, v in TIME_UNITS.items()}[str(like.unit)]
-    return values.view(f"{letter}[{unit}]")
+    plain: Any = getattr(like.dtype, "numpy_dtype", like.dtype)
+    if like.unit is not None:
+        letter = "m8" if like.kind == "duration" else "M8"
+        unit = {v: k for k, v in TIME_UNITS.items()}[like.unit]
+        values = values.view(f"{letter}[{unit}]")
+    elif like.kind == "bool":
+        values = values.astype(bool)
+    if isinstance(plain, np.dtype) and plain.kind in "fiumM":
+        values = values.astype(plain, copy=False)
+    return values
 
 
 def object_column(name: str, data: NDArray[Any]) -> Column:
-    """A column of Python objects, where it holds numbers and None."""
+    """A column of Python objects, where it holds numbers or times, and None."""
     valid = np.fromiter((not is_null(x) for x in data), np.bool_, len(data))
-    kept = data[valid]
-    number = (int, float, np.number, np.bool_)
-    if not all(isinstance(x, number) for x in kept):
+    kept = data[valid].tolist()
+    dtype = _object_dtype(name, kept)
+    if dtype is None:
         return Column(name, "other", None, valid, dtype=data.dtype)
-    plain = np.array(kept.tolist()) if len(kept) else np.zeros(0)
-    if plain.dtype.kind not in "fiub":
-        raise DataError(f"column {name!r}: an integer does not fit in 64 bits")
-    values = np.zeros(len(data), plain.dtype)
-    values[valid] = plain
+    values = np.zeros(len(data), dtype)
+    values[valid] = np.array(kept, dtype)
     return plain_column(name, values, valid)
+
+
+def _object_dtype(name: str, values: list[Any]) -> str | None:
+    """The NumPy type that holds all of these exactly."""
+    if all(isinstance(x, (bool, np.bool_)) for x in values) and values:
+        return "bool"
+    if all(isinstance(x, (int, np.integer, np.bool_)) for x in values) and values:
+        low, high = min(values), max(values)
+        if -(2**63) <= low and high < 2**63:
+            return "i8"
+        if low >= 0 and high < 2**64:
+            return "u8"
+        raise DataError(f"column {name!r}: its integers, {low} to {high}, do not fit in 64 bits")
+    if all(isinstance(x, (int, float, np.number, np.bool_)) for x in values):
+        for x in values:
+            if not isinstance(x, (float, np.floating)) and int(float(x)) != x:
+                raise DataError(f"column {name!r}: holds floats, and none is {x} exactly")
+        return "f8"
+    if all(isinstance(x, dt.datetime) and x.tzinfo is None for x in values):
+        return "M8[us]"
+    if all(isinstance(x, dt.date) and not isinstance(x, dt.datetime) for x in values):
+        return "M8[D]"
+    return None
 
 
 def encode_objects(name: str, data: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Codes of hashable Python objects, by one dict."""
+    nan = object()  # a NaN is not equal to itself, and all are one key
     seen: dict[Any, int] = {}
-    try:
-        # A NaN is not equal to itself, and all are one key.
-        codes = [seen.setdefault(x if x == x else "\0nan", len(seen)) for x in data]
-    except TypeError as error:
-        raise DataError(f"by: column {name!r} holds values that can't be keys: {error}") from None
-    return np.array(codes, np.int64), np.array([x is not None for x in data], np.bool_)
+    codes = np.zeros(len(data), np.int64)
+    valid = np.ones(len(data), np.bool_)
+    for row, value in enumerate(data):
+        if is_null(value):
+            valid[row] = False
+            continue
+        key = nan if isinstance(value, (float, np.floating)) and value != value else value
+        try:
+            codes[row] = seen.setdefault(key, len(seen))
+        except TypeError:
+            raise DataError(
+                f"by: column {name!r}, row {row}: a {type(value).__name__} can't be a key"
+            ) from None
+    return codes, valid
 
 
 def is_null(value: Any) -> bool:
-    """None, pandas.NA or NaT (which, alone, are not equal to themselves and are not floats)."""
-    if value is None:
-        return True
-    name = type(value).__name__
-    return name in ("NAType", "NaTType")
+    """None, pandas.NA or NaT."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
 def open_frame(data: Any) -> Frame:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from mta import _rolling
 from mta._core import Forest
 from mta._vector import Vector
-from mta.engine import Ints, Ticks, output_array, raise_overflow, row_edges
+from mta.engine import Ints, Ticks, output_array, raise_overflow, row_edges, ties_by_arrival
 from mta.frames import Answer, Column
 from mta.plan import Input, Plan, State, answers, input_column
 from mta.windows import Rolling
@@ -93,7 +93,7 @@ class Track:
         lo, hi, _, _ = _rolling.next_bounds(
             self.times.view(), self.answered - base, self.lo - base, self.hi - base,
             self.ticks.range, self.ticks.lag, self.spec.left_closed, self.spec.right_closed,
-            self.spec.ties == "arrival", final,
+            ties_by_arrival(self.spec, self.ticks), final,
         )  # fmt: skip
         return lo + base, hi + base
 

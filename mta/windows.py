@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
-from mta.aggregates import Aggregate, named
+from mta.aggregates import Aggregate, check_names, named
 from mta.durations import Duration, parse_duration
 from mta.errors import SpecError
 
@@ -51,7 +51,7 @@ class Spec:
             raise SpecError("spec: this JSON does not describe a window")
         if data.pop("mta") != _JSON_FORMAT:
             raise SpecError(f"spec: only format {_JSON_FORMAT} is known")
-        cls = Spec._kinds.get(data.pop("window", None))
+        cls = Spec._kinds.get(str(data.pop("window", None)))
         if cls is None:
             raise SpecError(f"spec: unknown window; known: {', '.join(sorted(Spec._kinds))}")
         return cls._from_dict(data)
@@ -163,10 +163,11 @@ class Rolling(Spec):
         aggs = data.pop("aggs", [])
         try:
             window = rolling(**data)
-            pairs = {a["name"]: Aggregate(**{k: v for k, v in a.items() if k != "name"}) for a in aggs}
+            pairs = [(a["name"], {k: v for k, v in a.items() if k != "name"}) for a in aggs]
+            named_aggs = [(name, Aggregate(**fields)) for name, fields in pairs]
         except (TypeError, KeyError, AttributeError) as error:
             raise SpecError(f"spec: not a rolling window: {error}") from None
-        return window.agg(**pairs) if pairs else window
+        return replace(window, aggs=check_names(named_aggs)) if named_aggs else window
 
 
 def rolling(
@@ -196,7 +197,7 @@ def rolling(
     lag : duration (rows for row windows) by which the window is moved back; may be negative
     ties : "peers" (default): rows with the same time are in each other's windows
         "arrival": a row sees those of its own time that came earlier, never a later one; with an
-        open right edge it does not see itself.
+        open right edge it does not see itself. (A lag puts all of them out of reach.)
     min_periods : fewer non-null values than this in the window give null
 
     Returns
@@ -237,9 +238,12 @@ def _is_int(value: object) -> bool:
 def _key_names(by: str | Sequence[str] | None) -> tuple[str, ...]:
     if by is None:
         return ()
+    if not isinstance(by, (str, list, tuple)):
+        raise SpecError(f"by: must be the name of a column or a list of names, not {by!r}")
     names = (by,) if isinstance(by, str) else tuple(by)
     for name in names:
-        _check_column(name, "by")
+        if not isinstance(name, str):
+            raise SpecError(f"by: must be the name of a column, not {name!r}")
     if len(set(names)) != len(names):
         raise SpecError(f"by: a column is named twice in {names!r}")
     return names
@@ -284,8 +288,8 @@ def _check_lag(window: Rolling) -> None:
             raise SpecError(f"on: a lag of {_plain(lag)!r} needs the name of the time column")
         if isinstance(window.range, Duration) and lag.ticks != window.range.ticks:
             raise SpecError("lag: range and lag must both be durations or both be ticks ('5i')")
-        if window.ties == "arrival" and lag.amount != 0:
-            raise SpecError("ties: 'arrival' orders rows of one time; it has no meaning with a lag")
+        if window.ties == "arrival" and lag.amount < 0:
+            raise SpecError("ties: 'arrival' keeps later rows out; a negative lag asks for them")
 
 
 def _plain(value: Any) -> Any:

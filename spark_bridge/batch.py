@@ -120,12 +120,13 @@ def _answer_type(name: str, aggregate: Any, field: T.StructField | None) -> T.Da
         return T.LongType()
     kind = field.dataType
     integral = isinstance(kind, (T.IntegralType, T.BooleanType))
-    if aggregate.fn in ("min", "max"):
-        if isinstance(kind, (T.TimestampType, T.TimestampNTZType, T.DateType, T.BooleanType)):
-            return kind
+    times = (T.TimestampType, T.TimestampNTZType, T.DateType)
+    floating = isinstance(kind, (T.FloatType, T.DoubleType))
+    if aggregate.fn in ("min", "max") and (integral or floating or isinstance(kind, times)):
+        return kind
     if integral:
-        return T.LongType() if aggregate.fn in ("sum", "min", "max") else T.DoubleType()
-    if isinstance(kind, (T.FloatType, T.DoubleType)):
+        return T.LongType() if aggregate.fn == "sum" else T.DoubleType()
+    if floating:
         return T.DoubleType()
     hint = f"; cast it to double first ({name})" if isinstance(kind, T.DecimalType) else ""
     raise DataError(
