@@ -57,7 +57,7 @@ def spec_of(*arguments):
     return cli.make_spec(options)
 
 
-def test_help_is_there_without_spark_or_java():
+def test_help_starts_no_spark():
     done = subprocess.run(
         [sys.executable, "-m", "spark_bridge", "--help"], capture_output=True, text=True
     )
