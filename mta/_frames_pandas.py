@@ -72,7 +72,7 @@ class PandasFrame(Frame):
     def build(self, answers: list[Answer]) -> pd.DataFrame:
         arrow = any(isinstance(dtype, pd.ArrowDtype) for dtype in self.data.dtypes)
         columns = {a.name: _arrow_answer(a) if arrow else _answer(a) for a in answers}
-        return pd.DataFrame(columns, index=self.data.index)
+        return pd.DataFrame(columns, index=self.data.index, copy=False)
 
 
 def _with_dtype(column: Column, dtype: Any) -> Column:

@@ -72,6 +72,5 @@ def _series(answer: Answer) -> pl.Series:
     if like is not None:
         series = (series.cast(pl.Int32) if like.kind == "date" else series).cast(like.dtype)
     if answer.valid is not None:
-        missing = pl.select(pl.lit(None, dtype=series.dtype)).to_series()
-        series = series.zip_with(pl.Series(answer.valid), missing.new_from_index(0, len(series)))
+        series = series.scatter(np.flatnonzero(~answer.valid), None)
     return series.alias(answer.name)

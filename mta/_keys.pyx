@@ -1,6 +1,6 @@
 """Keys: from values to dense group numbers, and from group numbers to rows sorted by group."""
-from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint64_t
-from libc.stdlib cimport free, malloc
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.string cimport memset
 
 import numpy as np
 
@@ -15,8 +15,40 @@ cdef inline uint64_t mix(uint64_t x) noexcept nogil:
 def factorize(const int64_t[::1] keys):
     """Number the distinct keys 0, 1, … in order of appearance: (codes, how many).
 
-    Open addressing with linear probing, at most half full. O(n), about 24 bytes a distinct key.
+    A table where the keys lie close together, else a hash. O(n), about 24 bytes a distinct key.
     """
+    cdef int64_t low, high
+    if keys.shape[0] == 0:
+        return np.empty(0, np.int64), 0
+    low, high = least_and_greatest(keys)
+    if <uint64_t> high - <uint64_t> low < 4 * <uint64_t> keys.shape[0]:
+        return factorize_close(keys, low, high)
+    return factorize_hashed(keys)
+
+
+cdef (int64_t, int64_t) least_and_greatest(const int64_t[::1] keys) noexcept nogil:
+    cdef int64_t i, low = keys[0], high = keys[0]
+    for i in range(keys.shape[0]):
+        low = min(low, keys[i])
+        high = max(high, keys[i])
+    return low, high
+
+
+cdef object factorize_close(const int64_t[::1] keys, int64_t low, int64_t high):
+    cdef int64_t n = keys.shape[0], i, found = 0, key
+    codes_array, table_array = np.empty(n, np.int64), np.full(high - low + 1, -1, np.int64)
+    cdef int64_t[::1] codes = codes_array, table = table_array
+    for i in range(n):
+        key = keys[i] - low
+        if table[key] < 0:
+            table[key] = found
+            found += 1
+        codes[i] = table[key]
+    return codes_array, found
+
+
+cdef object factorize_hashed(const int64_t[::1] keys):
+    """Open addressing with linear probing, at most half full."""
     cdef int64_t n = keys.shape[0], i, code, found = 0
     codes_array = np.empty(n, np.int64)
     cdef int64_t[::1] codes = codes_array
@@ -62,21 +94,88 @@ def first_fall(const int64_t[::1] ts):
     return -1
 
 
-def group_rows(const int64_t[::1] codes, int64_t groups, const int64_t[::1] order):
-    """Rows sorted by group, stable: (rows, offsets), group g being rows[offsets[g]:offsets[g + 1]].
+def sort_times(const int64_t[::1] ts):
+    """The rows in order of (time, arrival): a stable radix sort, 11 bits at a time. O(n)."""
+    cdef int64_t n = ts.shape[0], low, high
+    cdef uint64_t bits
+    cdef int shift = 0
+    if n == 0:
+        return np.empty(0, np.int64)
+    low, high = least_and_greatest(ts)
+    bits = <uint64_t> high - <uint64_t> low
+    keys_array, rows_array = np.asarray(ts).view(np.uint64) - np.uint64(<uint64_t> low), np.arange(n)
+    other_keys, other_rows = np.empty(n, np.uint64), np.empty(n, np.int64)
+    while shift < 64 and bits >> shift:
+        radix_pass(keys_array, rows_array, other_keys, other_rows, shift)
+        keys_array, other_keys = other_keys, keys_array
+        rows_array, other_rows = other_rows, rows_array
+        shift += RADIX_BITS
+    return rows_array
 
-    order : rows in the order wanted inside a group, or None for their own. A counting sort, O(n).
+
+cdef enum:
+    RADIX_BITS = 11
+
+
+cdef int radix_pass(const uint64_t[::1] keys, const int64_t[::1] rows, uint64_t[::1] keys_out,
+                    int64_t[::1] rows_out, int shift) except -1:
+    cdef int64_t[1 << RADIX_BITS] place
+    cdef int64_t n = keys.shape[0], i, before = 0, count
+    cdef uint64_t digit
+    with nogil:
+        memset(place, 0, sizeof(place))
+        for i in range(n):
+            place[(keys[i] >> shift) & ((1 << RADIX_BITS) - 1)] += 1
+        for i in range(1 << RADIX_BITS):
+            count = place[i]
+            place[i] = before
+            before += count
+        for i in range(n):
+            digit = (keys[i] >> shift) & ((1 << RADIX_BITS) - 1)
+            keys_out[place[digit]] = keys[i]
+            rows_out[place[digit]] = rows[i]
+            place[digit] += 1
+    return 0
+
+
+def group_places(const int64_t[::1] codes, int64_t groups, const int64_t[::1] order):
+    """Where each row goes when rows are sorted by group: (places, offsets), stable.
+
+    order : rows in the order wanted inside a group, or None for their own
+    offsets : group g takes the places offsets[g]..offsets[g + 1]
+
+    A counting sort, O(n). It gives places rather than rows, because rows then are read one after
+    the other and written to one stream per group.
     """
     cdef int64_t n = codes.shape[0], i, row, g
-    rows_array, offsets_array = np.empty(n, np.int64), np.zeros(groups + 1, np.int64)
-    cdef int64_t[::1] rows = rows_array, offsets = offsets_array, place
+    places_array, offsets_array = np.empty(n, np.int64), np.zeros(groups + 1, np.int64)
+    cdef int64_t[::1] places = places_array, offsets = offsets_array, next_place
     for i in range(n):
         offsets[codes[i] + 1] += 1
     for g in range(groups):
         offsets[g + 1] += offsets[g]
-    place = offsets_array[:groups].copy()
+    next_place = offsets_array[:groups].copy()
     for i in range(n):
         row = order[i] if order is not None else i
-        rows[place[codes[row]]] = row
-        place[codes[row]] += 1
-    return rows_array, offsets_array
+        places[row] = next_place[codes[row]]
+        next_place[codes[row]] += 1
+    return places_array, offsets_array
+
+
+def spread(items, const int64_t[::1] places):
+    """The items (of 8 bytes or 1) put in their places: out[places[i]] = items[i]."""
+    out_array = np.empty_like(items)
+    cdef int64_t n = places.shape[0], i
+    cdef const int64_t[::1] wide
+    cdef const uint8_t[::1] narrow
+    cdef int64_t[::1] wide_out
+    cdef uint8_t[::1] narrow_out
+    if items.dtype.itemsize == 8:
+        wide, wide_out = items.view(np.int64), out_array.view(np.int64)
+        for i in range(n):
+            wide_out[places[i]] = wide[i]
+    else:
+        narrow, narrow_out = items.view(np.uint8), out_array.view(np.uint8)
+        for i in range(n):
+            narrow_out[places[i]] = narrow[i]
+    return out_array

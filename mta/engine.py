@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mta import _rolling
-from mta._keys import first_fall, group_rows
+from mta._keys import first_fall, group_places, sort_times, spread
 from mta.durations import NANOSECONDS, Duration
 from mta.errors import DataError, SpecError
 from mta.frames import Column, Frame, open_frame
@@ -46,13 +46,14 @@ def run_batch(spec: Rolling, data: Any) -> Any:
         frame.require(name, "agg")
     columns = {name: frame.column(name) for name in plan.columns}
     check_types(plan, columns)
-    order, offsets, ts, ticks = sort_rows(spec, frame)
+    places, offsets, ts, ticks = sort_rows(spec, frame)
     lo, hi = find_bounds(spec, ts, offsets, ticks)
-    return frame.build(slide_columns(plan, columns, lo, hi, order))
+    return frame.build(slide_columns(plan, columns, lo, hi, places))
 
 
 def sort_rows(spec: Rolling, frame: Frame) -> tuple[Ints | None, Ints, Ints | None, Ticks]:
-    """Rows by (key, time, arrival): the order (None: as they are), the keys' offsets, the times."""
+    """Rows by (key, time, arrival): each row's place in that order (None: its own), the offsets of
+    the keys there, and the times in that order."""
     for name in spec.by:
         frame.require(name, "by")
     ticks = Ticks(None, 1, None, 0)
@@ -63,13 +64,13 @@ def sort_rows(spec: Rolling, frame: Frame) -> tuple[Ints | None, Ints, Ints | No
         ticks = time_axis(spec, column)
         ts = time_values(column, ticks)
         if first_fall(ts) >= 0:
-            order = np.argsort(ts, kind="stable")
-    if not spec.by:
+            order = sort_times(ts)
+    if spec.by:
+        places, offsets = group_places(*frame.key_codes(spec.by), order)
+    else:
         offsets = np.array([0, frame.rows], np.int64)
-        return order, offsets, ts if ts is None or order is None else ts[order], ticks
-    codes, groups = frame.key_codes(spec.by)
-    order, offsets = group_rows(codes, groups, order)
-    return order, offsets, None if ts is None else ts[order], ticks
+        places = None if order is None else spread(np.arange(frame.rows), order)
+    return places, offsets, ts if ts is None or places is None else spread(ts, places), ticks
 
 
 def time_axis(spec: Rolling, column: Column) -> Ticks:
@@ -153,10 +154,10 @@ def row_edges(spec: Rolling) -> tuple[int, int]:
 
 
 def slide_columns(
-    plan: Plan, columns: dict[str, Column], lo: Ints, hi: Ints, order: Ints | None
+    plan: Plan, columns: dict[str, Column], lo: Ints, hi: Ints, places: Ints | None
 ) -> list[Any]:
     """Run every state's kernel over the sorted rows and put the answers in input order."""
-    inputs = {i: sorted_input(i, columns, order) for i in plan.inputs}
+    inputs = {i: sorted_input(i, columns, places) for i in plan.inputs}
     counts: dict[Input, Ints | None] = {
         i: None if valid is None else _rolling.count_valid(valid.view(np.uint8), lo, hi)
         for i, (_, valid, _) in inputs.items()
@@ -173,21 +174,23 @@ def slide_columns(
             [(o.aggregate.fn, o.aggregate.ddof, array.view(np.int64)) for o, array in wanted],
         )  # fmt: skip
         if failed >= 0:
-            raise_overflow(state, outputs, failed if order is None else int(order[failed]))
+            row = failed if places is None else int(np.flatnonzero(places == failed)[0])
+            raise_overflow(state, outputs, row)
         values.update({o.name: array for o, array in wanted})
-    return answers(plan, columns, hi - lo, counts, values, lambda a: unsort(a, order))
+    back = None if places is None else lambda sorted_answers: sorted_answers[places]
+    return answers(plan, columns, lo, hi, counts, values, back)
 
 
 def sorted_input(
-    source: Input, columns: dict[str, Column], order: Ints | None
+    source: Input, columns: dict[str, Column], places: Ints | None
 ) -> tuple[NDArray[Any], NDArray[np.bool_] | None, Column]:
     """The values and the null mask of an input, in sorted order."""
     column = input_column(source, columns)
     data = np.zeros(0) if column.values is None else column.values
     valid = column.valid
-    if order is not None:
-        data = data[order] if column.values is not None else data
-        valid = valid[order] if valid is not None else None
+    if places is not None:
+        data = spread(data, places) if column.values is not None else data
+        valid = spread(valid, places) if valid is not None else None
     return data, valid, column
 
 
@@ -205,11 +208,3 @@ def raise_overflow(state: State, outputs: list[Output], row: int) -> None:
         "64 bits; sum a float column, or a shorter window"
     )
 
-
-def unsort(array: NDArray[Any], order: Ints | None) -> NDArray[Any]:
-    """From sorted order back to the order of the input."""
-    if order is None:
-        return array
-    placed = np.empty_like(array)
-    placed[order] = array
-    return placed

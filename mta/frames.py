@@ -22,6 +22,7 @@ from mta.errors import ColumnError, DataError
 TIME_UNITS = {"D": "d", "s": "s", "ms": "ms", "us": "us", "ns": "ns"}
 # Coarser ones are told in seconds.
 _COARSE_UNITS = ("Y", "M", "W", "h", "m")
+_NAT = np.iinfo(np.int64).min  # how NumPy stores it
 
 
 @dataclass(frozen=True)
@@ -81,9 +82,8 @@ def plain_column(
 def _time_column(
     name: str, data: NDArray[Any], valid: NDArray[np.bool_] | None, dtype: Any
 ) -> Column:
-    nat = np.isnat(data)
-    if nat.any():
-        valid = ~nat if valid is None else valid & ~nat
+    if data.size and (data.view(np.int64) == _NAT).any():
+        valid = ~np.isnat(data) if valid is None else valid & ~np.isnat(data)
     letter = data.dtype.kind
     unit, step = np.datetime_data(data.dtype)
     if unit in _COARSE_UNITS and not (letter == "m" and unit in "YM"):
@@ -93,7 +93,7 @@ def _time_column(
     if unit not in TIME_UNITS:
         return Column(name, "other", None, valid, dtype=dtype)
     kind = "duration" if letter == "m" else ("date" if unit == "D" else "time")
-    return _filled(name, kind, data.astype(np.int64), valid, TIME_UNITS[unit], dtype)
+    return _filled(name, kind, data.view(np.int64), valid, TIME_UNITS[unit], dtype)
 
 
 def _filled(

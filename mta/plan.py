@@ -7,7 +7,8 @@ only where the column has nulls.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +44,11 @@ class Output:
     input: Input | None
     state: State | None
     need: int
+
+    @property
+    def natural_need(self) -> int:
+        """What it would need without min_count and min_periods."""
+        return needed(replace(self.aggregate, min_count=0), 0)
 
 
 @dataclass(frozen=True)
@@ -117,29 +123,38 @@ def input_column(source: Input, columns: dict[str, Column]) -> Column:
 def answers(
     plan: Plan,
     columns: dict[str, Column],
-    inside: NDArray[np.int64],
+    lo: NDArray[np.int64],
+    hi: NDArray[np.int64],
     counts: dict[Input, NDArray[np.int64] | None],
-    values: dict[str, NDArray[np.generic]],
-    place: Callable[[NDArray[np.generic]], NDArray[np.generic]],
+    values: dict[str, NDArray[Any]],
+    back: Callable[[NDArray[Any]], NDArray[Any]] | None = None,
 ) -> list[Answer]:
-    """The plan's answers with their nulls, in the order that `place` gives them.
+    """The plan's answers with their nulls.
 
-    inside : rows in every window
+    lo, hi : the rows of every window
     counts : per input, non-null values in every window (None: all rows are)
-    values : per output, what the kernels gave
+    values : per output, what the kernels gave; NaN already where a float answer has too few values
+        for its own definition
+    back : puts an array back in the order of the input
     """
     made = []
+    inside: NDArray[np.int64] | None = None
     for output in plan.outputs:
         count = counts.get(output.input) if output.input is not None else None
-        count = inside if count is None else count
-        valid = count >= output.need if output.need else None
+        raw = values.get(output.name)
+        if count is None and (raw is None or output.need):
+            count = inside = hi - lo if inside is None else inside
+        valid = None if count is None or not output.need else count >= output.need
         if valid is not None and valid.all():
             valid = None
-        raw = values.get(output.name, count)
-        if valid is not None and raw.dtype.kind == "f":
+        raw = count if raw is None else raw
+        assert raw is not None
+        if valid is not None and raw.dtype.kind == "f" and output.need > output.natural_need:
             raw = np.where(valid, raw, np.nan)
+        if back is not None:
+            raw, valid = back(raw), None if valid is None else back(valid)
         like = None
         if output.aggregate.fn in ("min", "max") and output.input is not None:
             like = columns[output.input.column]
-        made.append(Answer(output.name, place(raw), None if valid is None else place(valid), like))
+        made.append(Answer(output.name, raw, valid, like))
     return made

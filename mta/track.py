@@ -126,7 +126,7 @@ class Track:
             if failed >= 0:
                 raise_overflow(state, outputs, self.answered + failed)
             values.update({o.name: array for o, array in wanted})
-        return answers(self.plan, columns, hi - lo, counts, values, lambda a: a)
+        return answers(self.plan, columns, lo, hi, counts, values)
 
     def _counts(self, source: Input, lo: Ints, hi: Ints) -> Ints | None:
         wait = self.waiting[source]
