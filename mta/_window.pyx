@@ -289,6 +289,11 @@ cdef class Window:
     cdef int read(self, row, time, dict columns) except -1:
         """Fill `now` of every column from the arguments; the window itself stays as it is."""
         cdef RawColumn column
+        if not columns and len(self.raw) == 1 and type(row) is not dict:
+            self.read_value(<RawColumn> self.raw[0], row)
+            if self.on is not None or time is not None:
+                self.read_time(time)
+            return 0
         if isinstance(row, dict):
             columns = {**row, **columns}
         elif row is not None or (not columns and self.raw):
@@ -298,15 +303,13 @@ cdef class Window:
                                 f"the aggregates use {len(names)} columns")
             columns = {next(iter(self.by_name)): row, **columns}
         if time is not None:
-            if self.on is None:
-                raise DataError("time: the policy of this window uses none")
-            columns = {self.on: time, **columns}
+            columns = {self.on or "time": time, **columns}
         for column in self.raw:
             if column.name not in columns:
                 raise DataError(f"row {self.back}: no value for column {column.name!r}")
             self.read_value(column, columns[column.name])
-        if self.on is not None:
-            self.read_time(columns.get(self.on))
+        if self.on is not None or time is not None:
+            self.read_time(columns.get(self.on or "time"))
         return 0
 
     cdef int read_value(self, RawColumn column, value) except -1:
@@ -352,6 +355,8 @@ cdef class Window:
 
     cdef int read_time(self, value) except -1:
         cdef int64_t ticks
+        if self.on is None:
+            raise DataError("time: the policy of this window uses none")
         if value is None:
             raise DataError(f"row {self.back}: no time; give it as {self.on!r}")
         if self.range.ticks:
@@ -553,7 +558,7 @@ cdef class Window:
             raise OverflowError(f"{answer.name}: the sum does not fit in 64 bits") from None
 
     cdef object wrap(self, list values):
-        return values[0] if self.make_result is None else self.make_result(values)
+        return values[0] if self.make_result is None else tuple.__new__(self.make_result, values)
 
     # --------------------------------------------------------------------- snapshots
 
@@ -695,7 +700,7 @@ def read_aggs(aggs):
 def make_result_type(names):
     """A named tuple; its names must be those of attributes, for policies to use."""
     try:
-        return namedtuple("Answers", names)._make
+        return namedtuple("Answers", names)
     except ValueError as error:
         raise SpecError(f"aggs: {error}") from None
 
