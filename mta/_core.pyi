@@ -3,23 +3,26 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Self, disjoint_base
 
+@disjoint_base
 class Lowering:
-    def __init__(self, outputs: list[tuple[str, int, NDArray[np.int64]]]) -> None: ...
+    def __new__(cls, outputs: list[tuple[str, int, NDArray[np.int64]]]) -> Self: ...
 
+@disjoint_base
 class Forest:
     monoid: str
     source: str
     nan: str
-    def __init__(
-        self,
+    def __new__(
+        cls,
         monoid: str,
         source: str = "float",
         nan: str = "propagate",
         *,
         combine: Callable[[Any, Any], Any] | None = None,
         zero: Any = None,
-    ) -> None: ...
+    ) -> Self: ...
     def __len__(self) -> int: ...
     @property
     def front(self) -> int: ...

@@ -44,11 +44,11 @@ class PandasFrame(Frame):
 
             return _with_dtype(arrow_column(name, series.array.__arrow_array__()), dtype)
         if isinstance(dtype, pd.DatetimeTZDtype):
-            ticks = series.array.asi8  # type: ignore[attr-defined]
+            ticks = series.array.asi8
             valid = series.notna().to_numpy()
             plain = np.where(valid, ticks, 0)
             return Column(name, "time", plain, None if valid.all() else valid, dtype.unit, dtype)
-        if dtype == object:
+        if _holds_objects(series):
             return object_column(name, series.to_numpy())
         if isinstance(dtype, np.dtype):
             return plain_column(name, series.to_numpy(), dtype=dtype)
@@ -56,7 +56,7 @@ class PandasFrame(Frame):
 
     def key_values(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         series = self.data[name]
-        if isinstance(series, pd.Series) and series.dtype == object:
+        if isinstance(series, pd.Series) and _holds_objects(series):
             return encode_objects(name, series.to_numpy())
         return super().key_values(name)
 
@@ -73,6 +73,10 @@ class PandasFrame(Frame):
         arrow = any(isinstance(dtype, pd.ArrowDtype) for dtype in self.data.dtypes)
         columns = {a.name: _arrow_answer(a) if arrow else _answer(a) for a in answers}
         return pd.DataFrame(columns, index=self.data.index, copy=False)
+
+
+def _holds_objects(series: Any) -> bool:
+    return isinstance(series.dtype, np.dtype) and series.dtype.kind == "O"
 
 
 def _with_dtype(column: Column, dtype: Any) -> Column:
@@ -98,7 +102,7 @@ def _arrow_answer(answer: Answer) -> Any:
     elif like is not None and like.unit is not None:
         return _answer(answer)
     array = arrow_answer(Answer(answer.name, answer.values, answer.valid, like))
-    return pd.arrays.ArrowExtensionArray(array)  # type: ignore[attr-defined]
+    return pd.arrays.ArrowExtensionArray(array)
 
 
 def _answer(answer: Answer) -> Any:
@@ -120,4 +124,3 @@ def _answer(answer: Answer) -> Any:
         return pd.arrays.BooleanArray(values, missing)
     kind = pd.arrays.FloatingArray if values.dtype.kind == "f" else pd.arrays.IntegerArray
     return kind(values, missing)
-

@@ -35,8 +35,9 @@ class PolarsFrame(Frame):
         plain = dtype.is_float() or dtype.is_integer() or dtype == pl.Boolean
         if not plain or str(dtype) in ("Int128", "UInt128"):  # which old releases do not have
             return Column(name, "other", None, valid, dtype=dtype)
-        filled = series.fill_null(False if dtype == pl.Boolean else 0) if valid is not None else series
-        return plain_column(name, filled.to_numpy(), valid, dtype)
+        if valid is not None:
+            series = series.fill_null(False if dtype == pl.Boolean else 0)
+        return plain_column(name, series.to_numpy(), valid, dtype)
 
     def encode(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         series = self.data[name]

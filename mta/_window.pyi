@@ -1,12 +1,15 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from typing_extensions import disjoint_base
+
 from mta.aggregates import Aggregate
 from mta.policies import Last
 
 _Aggs = Mapping[str, Aggregate] | Aggregate | Sequence[Aggregate]
 _Policy = Last | Callable[[Any, Any], bool] | None
 
+@disjoint_base
 class Window:
     policy: Any
     def __init__(self, aggs: _Aggs, policy: _Policy = None) -> None: ...

@@ -96,4 +96,5 @@ def _unit(unit: str, text: str, argument: str) -> int:
         raise SpecError(
             f"{argument}: {text!r} has no fixed length; a trailing window needs one ('30d')"
         )
-    raise SpecError(f"{argument}: unknown unit {unit!r} in {text!r}; known: {', '.join(NANOSECONDS)}")
+    known = ", ".join(NANOSECONDS)
+    raise SpecError(f"{argument}: unknown unit {unit!r} in {text!r}; known: {known}")

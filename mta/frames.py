@@ -178,9 +178,11 @@ class NumpyFrame(Frame):
         self.rows = next(iter(lengths.values()), 0)
 
     def names(self) -> list[str]:
+        """The keys of the dict."""
         return list(self.data)
 
     def column(self, name: str) -> Column:
+        """An array as plain arrays; null where it is masked, NaT or None."""
         data = self.data[name]
         valid = None
         if isinstance(data, np.ma.MaskedArray):
@@ -190,16 +192,19 @@ class NumpyFrame(Frame):
         return plain_column(name, data, valid)
 
     def key_values(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+        """Objects are keys as they are, whatever type they might have as values."""
         if self.data[name].dtype == object:
             return encode_objects(name, self.data[name])
         return super().key_values(name)
 
     def encode(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+        """Codes of text, bytes and records, by sorting."""
         data = self.data[name]
         codes = np.unique(np.asarray(data), return_inverse=True)[1].astype(np.int64)
         return codes, ~np.ma.getmaskarray(data) if isinstance(data, np.ma.MaskedArray) else None
 
     def build(self, answers: list[Answer]) -> dict[str, NDArray[Any]]:
+        """A dict of arrays by the answers' names."""
         return {a.name: numpy_answer(a) for a in answers}
 
 
@@ -207,6 +212,8 @@ def _as_array(name: str, values: Any) -> Any:
     array = values if isinstance(values, np.ndarray) else np.asarray(values)
     if array.ndim != 1:
         raise DataError(f"column {name!r}: has {array.ndim} dimensions, a column has one")
+    if isinstance(array, np.ma.MaskedArray) and array.dtype == object:
+        return np.where(np.ma.getmaskarray(array), np.array(None), array.data)
     return array
 
 
@@ -256,7 +263,7 @@ def _object_dtype(name: str, values: list[Any]) -> str | None:
         return "bool"
     if all(isinstance(x, (int, np.integer, np.bool_)) for x in values) and values:
         low, high = min(values), max(values)
-        if -(2**63) <= low and high < 2**63:
+        if low >= -(2**63) and high < 2**63:
             return "i8"
         if low >= 0 and high < 2**64:
             return "u8"

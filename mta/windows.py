@@ -86,7 +86,8 @@ class Rolling(Spec):
         _check_range(self)
         _check_lag(self)
         minimum = self.min_periods
-        if minimum is not None and (not _is_int(minimum) or minimum < 0):
+        whole = isinstance(minimum, int) and not isinstance(minimum, bool)
+        if minimum is not None and (not whole or minimum < 0):
             raise SpecError(f"min_periods: must be a whole number from 0, not {minimum!r}")
 
     def agg(self, *aggs: Aggregate, **by_name: Aggregate) -> Rolling:
@@ -141,10 +142,12 @@ class Rolling(Spec):
 
     @property
     def left_closed(self) -> bool:
+        """Whether a row at the left edge is inside."""
         return self.closed in ("left", "both")
 
     @property
     def right_closed(self) -> bool:
+        """Whether a row at the right edge is inside."""
         return self.closed in ("right", "both")
 
     @property
@@ -224,15 +227,15 @@ def rolling(
     >>> {name: answers.tolist() for name, answers in spec(rides).items()}
     {'total': [10, 70, 30, 50], 'n': [1, 2, 2, 2]}
     """
-    if range is not None and not _is_int(range):
-        range = parse_duration(range, "range")
-    if lag is not None and not _is_int(lag):
-        lag = parse_duration(lag, "lag")
-    return Rolling(range, on, _key_names(by), closed, lag, ties, min_periods)
+    extent, shift = _length(range, "range"), _length(lag, "lag")
+    return Rolling(extent, on, _key_names(by), closed, shift, ties, min_periods)
 
 
-def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+def _length(value: object, argument: str) -> int | Duration | None:
+    """A number of rows as it is, anything else as a duration."""
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    return parse_duration(value, argument)
 
 
 def _key_names(by: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -86,14 +86,16 @@ def _output_schema(spec: Rolling, schema: T.StructType) -> T.StructType:
         raise DataError(f"sdf: two columns have one name among {schema.names}")
     for name, argument in _named_columns(spec):
         if name not in fields:
-            raise ColumnError(f"{argument}: no column {name!r}; there are: {', '.join(schema.names)}")
+            known = ", ".join(schema.names)
+            raise ColumnError(f"{argument}: no column {name!r}; there are: {known}")
     if spec.on is not None:
         _check_time(spec, fields[spec.on])
     answers = []
     for name, aggregate in spec.aggs:
         if name in fields or name == ARRIVAL:
             raise SpecError(f"agg: {name!r} is a column of the input; give the answer another name")
-        kind = _answer_type(name, aggregate, fields.get(aggregate.column))
+        source = None if aggregate.column is None else fields[aggregate.column]
+        kind = _answer_type(name, aggregate, source)
         answers.append(T.StructField(name, kind, True))
     return T.StructType(schema.fields + answers)
 
@@ -109,8 +111,8 @@ def _check_time(spec: Rolling, field: T.StructField) -> None:
     times = (T.TimestampType, T.TimestampNTZType, T.DateType)
     if not isinstance(field.dataType, (*times, T.IntegralType)):
         raise DataError(
-            f"on: column {field.name!r} is {field.dataType.simpleString()}, not a timestamp, a date "
-            "or an integer"
+            f"on: column {field.name!r} is {field.dataType.simpleString()}, "
+            "not a timestamp, a date or an integer"
         )
 
 
