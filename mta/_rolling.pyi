@@ -1,41 +1,31 @@
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-_Ints = NDArray[np.int64]
+from mta._bounds import Bounds
 
-def row_bounds(offsets: _Ints, first: int, last: int) -> tuple[_Ints, _Ints]: ...
-def time_bounds(
-    ts: _Ints,
-    offsets: _Ints,
-    span: int | None,
-    lag: int,
-    left: bool,
-    right: bool,
-    arrival: bool,
-) -> tuple[_Ints, _Ints]: ...
-def next_bounds(
-    ts: _Ints,
-    start: int,
-    first: int,
-    last: int,
-    span: int | None,
-    lag: int,
-    left: bool,
-    right: bool,
-    arrival: bool,
-    final: bool,
-) -> tuple[_Ints, _Ints, int, int]: ...
-def count_valid(valid: NDArray[np.uint8], lo: _Ints, hi: _Ints) -> _Ints: ...
+_Ints = NDArray[np.int64]
+_Bytes = NDArray[np.uint8]
+
+class Counter:
+    def __new__(
+        cls, valid: _Bytes | None, wanted: list[tuple[int, _Bytes | None, _Ints | None]]
+    ) -> Self: ...
+    def is_full(self, k: int) -> bool: ...
+
+class State:
+    def __new__(
+        cls,
+        monoid: str,
+        source: str,
+        nan: str,
+        values: NDArray[Any],
+        valid: _Bytes | None,
+        counter: Counter | None,
+        outputs: list[tuple[str, int, _Ints]],
+    ) -> Self: ...
+
 def slide(
-    monoid: str,
-    source: str,
-    nan: str,
-    values: NDArray[Any],
-    valid: NDArray[np.uint8] | None,
-    lo: _Ints,
-    hi: _Ints,
-    counts: _Ints | None,
-    outputs: list[tuple[str, int, _Ints]],
-) -> int: ...
+    bounds: Bounds, counters: list[Counter], states: list[State]
+) -> tuple[State, int] | None: ...

@@ -1,8 +1,6 @@
 """Batch kernels: the answers of every row at once, from arrays sorted by key and time.
 
-Every window is an interval [lo[i], hi[i]) of row numbers, and lo and hi never fall, across keys
-too: a new key starts where the old one ends. `bounds` finds the intervals, `slide` answers them.
-Both produce what ``Forest.slide`` would, to the last bit of every double, in fewer combines:
+They give what ``Forest.slide`` would, to the last bit of every double, in fewer combines:
 
 - integer sums are exact, so rows that leave are subtracted: 2 additions a row;
 - min and max do not depend on association: suffixes of the older half, a running prefix of the
@@ -14,307 +12,256 @@ from libc.stdint cimport INT64_MIN, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
+from mta._bounds cimport Bounds
 from mta._core cimport (
-    CHUNK, EXTREMES_KIND, FLOAT_SUM_KIND, INT_SUM_KIND, Forest, ForestOps, ForestState, Lowering,
+    CHUNK, EXTREMES_KIND, MAX_OUTPUTS, FLOAT_SUM_KIND, INT_SUM_KIND, Forest, ForestOps, ForestState, Lowering,
     find_ops, find_source, forest_evict_to, forest_insert, forest_open_front,
     forest_release, forest_restart, highest_bit, lowest_bit,
     kind_of, make_lift,
 )
-from mta._exact cimport DD, int128, two_sum
+from mta._exact cimport DD, two_sum
 from mta._monoids cimport (
     Cell, CMoments, Extreme, FloatSum, IntSum, Lift, Moments, identity, lift,
 )
 
 import numpy as np
 
-# ------------------------------------------------------------------------------------ bounds
-
-def row_bounds(const int64_t[::1] offsets, int64_t first, int64_t last):
-    """Row windows: row i's is [i + first, i + last), cut to its key's rows, which are
-    offsets[g]..offsets[g + 1].
-
-    Returns lo and hi, int64.
-    """
-    cdef int64_t n = offsets[offsets.shape[0] - 1], g, i, start, end
-    lo_array, hi_array = np.empty(n, np.int64), np.empty(n, np.int64)
-    cdef int64_t[::1] lo = lo_array, hi = hi_array
-    with nogil:
-        for g in range(offsets.shape[0] - 1):
-            start = offsets[g]
-            end = offsets[g + 1]
-            for i in range(start, end):
-                hi[i] = clamp(i, last, start, end)
-                lo[i] = min(clamp(i, first, start, end), hi[i])
-    return lo_array, hi_array
-
-
-cdef inline int64_t clamp(int64_t i, int64_t by, int64_t start, int64_t end) noexcept nogil:
-    """i + by within [start, end], without overflow."""
-    if by < start - i:
-        return start
-    return end if by > end - i else i + by
-
-
-def time_bounds(const int64_t[::1] ts, const int64_t[::1] offsets, object span, object lag,
-                bint left, bint right, bint arrival):
-    """Time windows over each key's sorted times: (t - lag - span, t - lag] and its variants.
-
-    span : ticks, or None for everything so far
-    lag : ticks, may be negative
-    arrival : rows of one time see only those before them (needs lag 0); `right` then says whether
-        a row sees itself
-    """
-    cdef int64_t n = ts.shape[0], g
-    lo_array, hi_array = np.empty(n, np.int64), np.empty(n, np.int64)
-    cdef int64_t[::1] lo = lo_array, hi = hi_array
-    cdef Edges edges = make_edges(span, lag, left, right, arrival)
-    cdef int64_t first, last
-    if n == 0:
-        return lo_array, hi_array
-    with nogil:
-        for g in range(offsets.shape[0] - 1):
-            first = last = offsets[g]
-            find_edges(&edges, &ts[0], offsets[g], offsets[g + 1], offsets[g + 1], True,
-                       &first, &last, &lo[0], &hi[0])
-    return lo_array, hi_array
-
-
-def next_bounds(const int64_t[::1] ts, int64_t start, int64_t first, int64_t last, object span,
-                object lag, bint left, bint right, bint arrival, bint final):
-    """`time_bounds` of one key whose rows come bit by bit, from row `start` on.
-
-    ts : times known so far, from the first row that a window may still need
-    first, last : where the two edges stand, as places in `ts` (as is `start`)
-    final : no rows will follow; else only rows whose window can't grow any more are answered
-    """
-    cdef int64_t n = ts.shape[0] - start, done = 0
-    lo_array, hi_array = np.empty(n, np.int64), np.empty(n, np.int64)
-    cdef int64_t[::1] lo = lo_array, hi = hi_array
-    cdef Edges edges = make_edges(span, lag, left, right, arrival)
-    if n > 0:
-        with nogil:
-            done = find_edges(&edges, &ts[0], start, ts.shape[0], ts.shape[0], final,
-                              &first, &last, &lo[0] - start, &hi[0] - start)
-    return lo_array[:done], hi_array[:done], first, last
-
-
-cdef struct Edges:
-    # 128 bits: t - span may lie before the first tick that int64 can tell.
-    int128 upper
-    int128 lower
-    bint unbounded
-    bint left
-    bint right
-    bint arrival
-
-
-cdef Edges make_edges(object span, object lag, bint left, bint right, bint arrival):
-    cdef Edges edges
-    edges.upper = <int128> <int64_t> lag
-    edges.lower = edges.upper + <int128> <int64_t> (0 if span is None else span)
-    edges.unbounded = span is None
-    edges.left = left
-    edges.right = right
-    edges.arrival = arrival
-    return edges
-
-
-cdef int64_t find_edges(const Edges* e, const int64_t* ts, int64_t start, int64_t stop, int64_t end,
-                        bint final, int64_t* first, int64_t* last, int64_t* lo, int64_t* hi) noexcept nogil:
-    """Two pointers over the times: lo and hi of rows start..stop, or of those that are certain.
-
-    Returns how many rows have their bounds.
-    """
-    if start < stop and e.upper == 0 and ts[start] >= INT64_MIN + <int64_t> e.lower:
-        return find_plain_edges(e, ts, start, stop, end, final, first, last, lo, hi)
-    return find_any_edges(e, ts, start, stop, end, final, first, last, lo, hi)
-
-
-cdef int64_t find_plain_edges(const Edges* e, const int64_t* ts, int64_t start, int64_t stop, int64_t end,
-                              bint final, int64_t* first, int64_t* last, int64_t* lo, int64_t* hi) noexcept nogil:
-    """No lag, and no edge before the first tick of int64: 64-bit arithmetic does.
-
-    The front moves by up to four rows without a branch, since how many rows leave at a step is what
-    a processor can't foresee (measured: 14 ns a row with a branch a row, 4 without).
-    """
-    cdef int64_t i = start, row, same, f = first[0], edge, step
-    cdef int64_t span = <int64_t> e.lower - (not e.left)    # rows of times before t - span leave
-    # Rows of the first time may have been answered already; its first row is where `last` stands.
-    cdef int64_t begin = last[0] if last[0] < start and ts[last[0]] == ts[start] else start
-    while i < stop:
-        same = i + 1
-        while same < end and ts[same] == ts[i]:
-            same += 1
-        if same == end and e.right and not e.arrival and not final:
-            break
-        if not e.unbounded:
-            edge = ts[i] - span
-            step = 4
-            while step == 4 and f + 4 <= end:
-                step = (ts[f] < edge) + (ts[f + 1] < edge) + (ts[f + 2] < edge) + (ts[f + 3] < edge)
-                f += step
-            if f + 4 > end:
-                while f < end and ts[f] < edge:
-                    f += 1
-        same = min(same, stop)
-        for row in range(i, same):
-            if e.arrival:
-                last[0] = row + e.right
-            else:
-                last[0] = same if e.right else begin
-            hi[row] = last[0]
-            lo[row] = min(f, last[0])
-        i = begin = same
-    first[0] = f
-    return i - start
-
-
-cdef int64_t find_any_edges(const Edges* e, const int64_t* ts, int64_t start, int64_t stop, int64_t end,
-                            bint final, int64_t* first, int64_t* last, int64_t* lo, int64_t* hi) noexcept nogil:
-    cdef int64_t i
-    for i in range(start, stop):
-        if e.arrival:
-            last[0] = i + e.right
-        else:
-            while last[0] < end and is_before(ts[last[0]], <int128> ts[i] - e.upper, e.right):
-                last[0] += 1
-            if last[0] == end and not final:
-                return i - start
-        if not e.unbounded:
-            while first[0] < end and is_before(ts[first[0]], <int128> ts[i] - e.lower, not e.left):
-                first[0] += 1
-        hi[i] = last[0]
-        lo[i] = min(first[0], last[0])
-    return stop - start
-
-
-cdef inline bint is_before(int64_t t, int128 edge, bint inclusive) noexcept nogil:
-    return <int128> t <= edge if inclusive else <int128> t < edge
-
-
-def count_valid(const uint8_t[::1] valid, const int64_t[::1] lo, const int64_t[::1] hi):
-    """The number of non-null values in every window."""
-    cdef int64_t n = lo.shape[0], i, first = 0, last = 0, inside = 0
-    counts_array = np.empty(n, np.int64)
-    cdef int64_t[::1] counts = counts_array
-    with nogil:
-        for i in range(n):
-            if lo[i] >= last:
-                first = last = lo[i]
-                inside = 0
-            while first < lo[i]:
-                inside -= valid[first]
-                first += 1
-            while last < hi[i]:
-                inside += valid[last]
-                last += 1
-            counts[i] = inside
-    return counts_array
-
-
-# ------------------------------------------------------------------------------------- slide
-
-def slide(str monoid, str source, str nan, values, const uint8_t[::1] valid,
-          const int64_t[::1] lo, const int64_t[::1] hi, const int64_t[::1] counts, outputs):
-    """Answer every window [lo[i], hi[i]) over `values`. The arguments are those of
-    ``Forest.slide``, with row 0 as the first; sums need nulls to be 0 in `values`.
-
-    Returns the first row whose integer answer does not fit in 64 bits, or -1.
-    """
-    if monoid == "moments" and source != "float":
-        floats = values.astype(np.float64)
-        if np.abs(floats).max(initial=0.0) >= 2.0**53:
-            # Not every value is a double: the forest has no fast path that could lose one.
-            return Forest(monoid, source).slide(values, valid, 0, lo, hi, counts, outputs)
-        values, source = floats, "float"
-    cdef ForestOps* ops = find_ops(monoid, find_source(source))
-    cdef Lift how = make_lift(monoid, source, nan)
-    cdef Lowering lowering = Lowering(outputs)
-    cdef Scan scan
-    cdef int64_t failed
-    cdef const int64_t[::1] raw = values.view(np.int64)
-    if lo.shape[0] == 0:
-        return -1
-    scan.values = <const Cell*> &raw[0]
-    scan.rows = raw.shape[0]
-    scan.valid = &valid[0] if valid is not None else NULL
-    scan.lo = &lo[0]
-    scan.hi = &hi[0]
-    scan.counts = &counts[0] if counts is not None else NULL
-    scan.n = lo.shape[0]
-    with nogil:
-        if kind_of(ops) == INT_SUM_KIND:
-            failed = run(&scan, ops, &how, lowering, <IntSum*> NULL)
-        elif kind_of(ops) == FLOAT_SUM_KIND:
-            failed = run(&scan, ops, &how, lowering, <FloatSum*> NULL)
-        elif kind_of(ops) == EXTREMES_KIND:
-            failed = run(&scan, ops, &how, lowering, <Extreme*> NULL)
-        else:
-            failed = run(&scan, ops, &how, lowering, <Moments*> NULL)
-    return failed
-
-
 cdef struct Scan:
+    # One column in sorted order, and the bounds of the rows of the chunk at hand: lo and hi are
+    # addressed by row number.
     const Cell* values
-    int64_t rows
     const uint8_t* valid
+    int64_t rows
     const int64_t* lo
     const int64_t* hi
-    const int64_t* counts
-    int64_t n
 
-
-ctypedef fused Batch:
-    IntSum
-    FloatSum
-    Extreme
-    Moments
-
-
-cdef int64_t run(const Scan* scan, const ForestOps* ops, const Lift* how, Lowering lowering,
-                 const Batch* tag) except -2 nogil:
-    """Partials a chunk at a time, each chunk lowered to its answers while it is in the cache."""
-    cdef Batch parts[CHUNK]
-    cdef int64_t start = 0, step, failed = -1
-    cdef Halves halves
-    cdef BlockScan blocks
-    cdef RunningSum running
-    if Batch is FloatSum:
-        block_scan_init(&blocks, how)
-    elif Batch is IntSum:
-        running.first = running.last = 0
-        running.sum.value = 0
-    else:
-        memset(&halves, 0, sizeof(halves))
-        halves.split = halves.last = -1
-    try:
-        while start < scan.n and failed < 0:
-            step = min(<int64_t> CHUNK, scan.n - start)
-            if Batch is FloatSum:
-                block_scan_slide(scan, &blocks, start, step, parts)
-            elif Batch is IntSum:
-                running_slide(scan, how, &running, start, step, parts)
-            elif Batch is Extreme:
-                extremes_slide(scan, how, &halves, start, step, parts)
-            else:
-                moments_slide(scan, how, &halves, start, step, parts)
-            failed = lowering.run(ops, how, parts, start, step, scan.lo, scan.hi, scan.counts)
-            start += step
-    finally:
-        if Batch is FloatSum:
-            forest_release(&blocks.nodes)
-        elif Batch is not IntSum:
-            free(halves.suffix)
-    return failed
-
-
-# ------------------------------------------------------------------ integer sums: subtract
 
 cdef struct RunningSum:
     int64_t first
     int64_t last
     IntSum sum
 
+
+cdef struct Halves:
+    # [origin, split) is answered by suffixes, [split, last) by one running prefix.
+    void* suffix
+    int64_t capacity
+    int64_t origin
+    int64_t split
+    int64_t last
+    Extreme extreme
+    Moments moments
+
+
+cdef enum:
+    BLOCK_BITS = 4
+    BLOCK = 16
+
+
+cdef extern from "_precise.h":
+    # 16 compensated sums, high and low parts apart, so that they can be taken four at a time.
+    ctypedef struct Sums "mta_sums":
+        double* hi
+        double* lo
+    void block_suffixes "mta_block_suffixes"(const double* x, Sums* sums) nogil
+    int64_t join_sums "mta_join_sums"(const Sums* suffix, const Sums* prefix, const int64_t* lo,
+                                      const int64_t* hi, int64_t front, int64_t back, int64_t n,
+                                      double* out) nogil
+    void block_prefixes "mta_block_prefixes"(const double* x, Sums* sums, double* node) nogil
+
+
+cdef struct BlockScan:
+    # The forest over whole blocks, plus, for the block that holds the front, the suffix sums from
+    # each of its rows to the split point, and for the block that holds the back, the prefix sums
+    # from the split point to each of its rows. Both are made 16 at a time.
+    ForestState nodes
+    int64_t base
+    int64_t last           # row after the newest one inside
+    int64_t split          # of the sums below
+    int64_t front_block
+    int64_t back_block
+    Sums suffix
+    Sums prefix
+    FloatSum back_node     # of the whole back block
+
+
+cdef class Counter:
+    """The non-null values in every window of one input.
+
+    valid : uint8, 0 where a row is null; None where every row counts
+    wanted : list of (need, mask, counts): a uint8 array to be told whether there are `need` values,
+        or None, and an int64 array to take the counts themselves, or None
+    """
+
+    cdef const uint8_t* valid
+    cdef object owner
+    cdef int64_t first
+    cdef int64_t last
+    cdef int64_t inside
+    cdef int64_t counts[CHUNK]
+    cdef int n
+    cdef int64_t need[MAX_OUTPUTS]
+    cdef uint8_t *mask[MAX_OUTPUTS]
+    cdef int64_t *out[MAX_OUTPUTS]
+    cdef bint full[MAX_OUTPUTS]
+
+    def __cinit__(self, const uint8_t[::1] valid, wanted):
+        cdef uint8_t[::1] mask
+        cdef int64_t[::1] counts
+        self.valid = &valid[0] if valid is not None and valid.shape[0] else NULL
+        self.owner = (valid, wanted)
+        self.n = len(wanted)
+        for k, (need, mask_array, counts_array) in enumerate(wanted):
+            mask, counts = mask_array, counts_array
+            self.need[k] = need
+            self.mask[k] = &mask[0] if mask is not None and mask.shape[0] else NULL
+            self.out[k] = &counts[0] if counts is not None and counts.shape[0] else NULL
+            self.full[k] = True
+
+    def is_full(self, int k):
+        """Whether every window had the values that entry k of `wanted` needs."""
+        return self.full[k]
+
+    cdef int step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) noexcept nogil:
+        cdef int64_t i
+        cdef int k
+        cdef bint full, enough
+        if self.valid == NULL and self.n == 0:
+            return 0
+        for i in range(n):
+            self.counts[i] = hi[start + i] - lo[start + i] if self.valid == NULL else self.count(
+                lo[start + i], hi[start + i])
+        for k in range(self.n):
+            if self.out[k] != NULL:
+                memcpy(self.out[k] + start, self.counts, n * sizeof(int64_t))
+            if self.mask[k] != NULL:
+                full = True
+                for i in range(n):
+                    enough = self.counts[i] >= self.need[k]
+                    self.mask[k][start + i] = enough
+                    full &= enough
+                self.full[k] &= full
+        return 0
+
+    cdef int64_t count(self, int64_t lo, int64_t hi) noexcept nogil:
+        """Rows that leave are subtracted: counts are exact."""
+        if lo >= self.last:
+            self.first = self.last = lo
+            self.inside = 0
+        while self.first < lo:
+            self.inside -= self.valid[self.first]
+            self.first += 1
+        while self.last < hi:
+            self.inside += self.valid[self.last]
+            self.last += 1
+        return self.inside
+
+
+cdef class State:
+    """One monoid over one column, sliding over all rows a chunk at a time.
+
+    values : 8-byte array in sorted order; where a sum is wanted, nulls have to be 0
+    valid : uint8 array beside it, or None where every value counts
+    counter : of the same column
+    outputs : list of (what, ddof, int64 view of the answers to fill)
+    """
+
+    cdef ForestOps* ops
+    cdef Lift how
+    cdef Scan scan
+    cdef Lowering lowering
+    cdef Counter counter
+    cdef Forest forest       # only for values that the batch kernels can't take
+    cdef object owner
+    cdef void* parts
+    cdef RunningSum running
+    cdef Halves halves
+    cdef BlockScan blocks
+
+    def __cinit__(self, str monoid, str source, str nan, values, const uint8_t[::1] valid,
+                  Counter counter, outputs):
+        cdef const int64_t[::1] raw
+        if monoid == "moments" and source != "float":
+            values, source = self.take_integers(source, values)
+        raw = values.view(np.int64)
+        self.owner = (raw, valid)
+        self.ops = find_ops(monoid, find_source(source))
+        self.how = make_lift(monoid, source, nan)
+        self.lowering = Lowering(outputs)
+        self.counter = counter
+        self.scan.values = <const Cell*> &raw[0] if raw.shape[0] else NULL
+        self.scan.rows = raw.shape[0]
+        self.scan.valid = &valid[0] if valid is not None and valid.shape[0] else NULL
+        self.halves.split = self.halves.last = -1
+        block_scan_init(&self.blocks, &self.how)
+        self.parts = malloc(CHUNK * self.ops.size)
+        if self.parts == NULL:
+            raise MemoryError()
+
+    def __dealloc__(self):
+        free(self.parts)
+        free(self.halves.suffix)
+        forest_release(&self.blocks.nodes)
+
+    cdef tuple take_integers(self, str source, values):
+        """Integers as doubles where each is one; else the forest, which takes them as they are."""
+        floats = values.astype(np.float64)
+        if np.abs(floats).max(initial=0.0) < 2.0**53:
+            return floats, "float"
+        self.forest = Forest("moments", source)
+        return values, source
+
+    cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil:
+        """Answer the rows start..start + n; the first whose integer does not fit, or -1.
+
+        The partials are lowered while they are in the cache.
+        """
+        cdef const int64_t* counts = NULL
+        self.scan.lo = lo
+        self.scan.hi = hi
+        if self.forest is not None:
+            self.ops.slide(&self.forest.state, self.scan.values, self.scan.valid, 0,
+                           lo + start, hi + start, n, self.parts)
+        elif kind_of(self.ops) == INT_SUM_KIND:
+            running_slide(&self.scan, &self.how, &self.running, start, n, <IntSum*> self.parts)
+        elif kind_of(self.ops) == FLOAT_SUM_KIND:
+            block_scan_slide(&self.scan, &self.blocks, start, n, <FloatSum*> self.parts)
+        elif kind_of(self.ops) == EXTREMES_KIND:
+            extremes_slide(&self.scan, &self.how, &self.halves, start, n, <Extreme*> self.parts)
+        else:
+            moments_slide(&self.scan, &self.how, &self.halves, start, n, <Moments*> self.parts)
+        if self.counter is not None and self.counter.valid != NULL:
+            counts = self.counter.counts - start
+        return self.lowering.run(self.ops, &self.how, self.parts, start, n, lo, hi, counts)
+
+
+def slide(Bounds bounds, counters, states):
+    """Answer every window of `bounds`, all states side by side, a chunk of rows at a time.
+
+    Returns (state, row) of the first integer answer that does not fit in 64 bits, or None.
+    """
+    cdef int64_t start = 0, n, failed
+    cdef int64_t[CHUNK] lo
+    cdef int64_t[CHUNK] hi
+    cdef Counter counter
+    cdef State state
+    while start < bounds.rows:
+        n = min(<int64_t> CHUNK, bounds.rows - start)
+        with nogil:
+            bounds.fill(start, n, lo, hi)
+        for counter in counters:
+            with nogil:
+                counter.step(start, n, lo - start, hi - start)
+        for state in states:
+            with nogil:
+                failed = state.step(start, n, lo - start, hi - start)
+            if failed >= 0:
+                return state, failed
+        start += n
+    return None
+
+
+# ------------------------------------------------------------------ integer sums: subtract
 
 cdef int running_slide(const Scan* scan, const Lift* how, RunningSum* r, int64_t start,
                        int64_t n, IntSum* out) except -1 nogil:
@@ -338,17 +285,6 @@ cdef int running_slide(const Scan* scan, const Lift* how, RunningSum* r, int64_t
 
 
 # ------------------------------------------------------------------- min, max: two halves
-
-cdef struct Halves:
-    # [origin, split) is answered by suffixes, [split, last) by one running prefix.
-    void* suffix
-    int64_t capacity
-    int64_t origin
-    int64_t split
-    int64_t last
-    Extreme extreme
-    Moments moments
-
 
 cdef int reserve_suffixes(Halves* h, int64_t lo, int64_t hi, size_t size) except -1 nogil:
     """Nothing older than `split` is left: the window [lo, hi) becomes the half with suffixes."""
@@ -455,38 +391,6 @@ cdef int64_t find_split(const Scan* scan, int64_t lo, int64_t hi, Moments* zero)
 
 
 # ---------------------------------------------------------- float sums: the forest in blocks
-
-cdef enum:
-    BLOCK_BITS = 4
-    BLOCK = 16
-
-
-cdef extern from "_precise.h":
-    # 16 compensated sums, high and low parts apart, so that they can be taken four at a time.
-    ctypedef struct Sums "mta_sums":
-        double* hi
-        double* lo
-    void block_suffixes "mta_block_suffixes"(const double* x, Sums* sums) nogil
-    int64_t join_sums "mta_join_sums"(const Sums* suffix, const Sums* prefix, const int64_t* lo,
-                                      const int64_t* hi, int64_t front, int64_t back, int64_t n,
-                                      double* out) nogil
-    void block_prefixes "mta_block_prefixes"(const double* x, Sums* sums, double* node) nogil
-
-
-cdef struct BlockScan:
-    # The forest over whole blocks, plus, for the block that holds the front, the suffix sums from
-    # each of its rows to the split point, and for the block that holds the back, the prefix sums
-    # from the split point to each of its rows. Both are made 16 at a time.
-    ForestState nodes
-    int64_t base
-    int64_t last           # row after the newest one inside
-    int64_t split          # of the sums below
-    int64_t front_block
-    int64_t back_block
-    Sums suffix
-    Sums prefix
-    FloatSum back_node     # of the whole back block
-
 
 cdef void block_scan_init(BlockScan* b, const Lift* how) noexcept nogil:
     cdef int level

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mta import _rolling
+from mta._bounds import Bounds, RowBounds, TimeBounds
 from mta._keys import first_fall, group_places, sort_times, spread
 from mta.durations import NANOSECONDS, Duration
 from mta.errors import DataError, SpecError
-from mta.frames import Column, Frame, open_frame
+from mta.frames import Answer, Column, Frame, open_frame
 from mta.plan import Input, Output, Plan, State, answers, check_types, input_column, make_plan
 from mta.windows import Rolling
 
@@ -47,8 +48,8 @@ def run_batch(spec: Rolling, data: Any) -> Any:
     columns = {name: frame.column(name) for name in plan.columns}
     check_types(plan, columns)
     places, offsets, ts, ticks = sort_rows(spec, frame)
-    lo, hi = find_bounds(spec, ts, offsets, ticks)
-    return frame.build(slide_columns(plan, columns, lo, hi, places))
+    bounds = find_bounds(spec, ts, offsets, ticks)
+    return frame.build(slide_columns(plan, columns, bounds, places))
 
 
 def sort_rows(spec: Rolling, frame: Frame) -> tuple[Ints | None, Ints, Ints | None, Ticks]:
@@ -58,6 +59,7 @@ def sort_rows(spec: Rolling, frame: Frame) -> tuple[Ints | None, Ints, Ints | No
         frame.require(name, "by")
     ticks = Ticks(None, 1, None, 0)
     ts = order = None
+    places: Ints | None
     if spec.on is not None:
         frame.require(spec.on, "on")
         column = frame.column(spec.on)
@@ -114,32 +116,35 @@ def time_values(column: Column, ticks: Ticks) -> Ints:
             f"({len(missing)} of {len(column.valid)} rows); a row without a time has no window"
         )
     assert column.values is not None
-    values = column.values
-    limit = 2**63 // ticks.scale - 1
     if column.kind == "uint" or ticks.scale > 1:
-        outside = np.flatnonzero((values > limit) | (values < -limit if values.dtype != np.uint64 else False))
-        if len(outside):
-            raise DataError(
-                f"on: column {column.name!r}, row {outside[0]}: {values[outside[0]]} does not fit "
-                f"in 64 bits of the ticks that the range needs ({len(outside)} rows)"
-            )
-    return values.astype(np.int64, copy=False) * ticks.scale if ticks.scale > 1 else values.astype(np.int64, copy=False)
+        _check_fits(column.name, column.values, 2**63 // ticks.scale - 1)
+    values = column.values.astype(np.int64, copy=False)
+    return values * ticks.scale if ticks.scale > 1 else values
 
 
-def find_bounds(spec: Rolling, ts: Ints | None, offsets: Ints, ticks: Ticks) -> tuple[Ints, Ints]:
+def _check_fits(name: str, values: NDArray[Any], limit: int) -> None:
+    least = 0 if values.dtype == np.uint64 else -limit
+    outside = np.flatnonzero((values > limit) | (values < least))
+    if len(outside):
+        raise DataError(
+            f"on: column {name!r}, row {outside[0]}: {values[outside[0]]} does not fit in 64 bits "
+            f"of the ticks that the range needs ({len(outside)} rows)"
+        )
+
+
+def find_bounds(spec: Rolling, ts: Ints | None, offsets: Ints, ticks: Ticks) -> Bounds:
     """Every row's window as an interval of sorted rows."""
     if spec.over_rows:
-        first, last = row_edges(spec)
-        return _rolling.row_bounds(offsets, first, last)
+        return RowBounds(offsets, *row_edges(spec))
     assert ts is not None
-    return _rolling.time_bounds(
+    return TimeBounds(
         ts, offsets, ticks.range, ticks.lag, spec.left_closed, spec.right_closed,
         ties_by_arrival(spec, ticks),
     )  # fmt: skip
 
 
 def ties_by_arrival(spec: Rolling, ticks: Ticks) -> bool:
-    """Whether a row's place decides what it sees; with a lag no row of its time is in its window."""
+    """Whether a row's place decides what it sees; with a lag, no row of its time is inside."""
     return spec.ties == "arrival" and ticks.lag == 0
 
 
@@ -154,31 +159,60 @@ def row_edges(spec: Rolling) -> tuple[int, int]:
 
 
 def slide_columns(
-    plan: Plan, columns: dict[str, Column], lo: Ints, hi: Ints, places: Ints | None
-) -> list[Any]:
+    plan: Plan, columns: dict[str, Column], bounds: Bounds, places: Ints | None
+) -> list[Answer]:
     """Run every state's kernel over the sorted rows and put the answers in input order."""
     inputs = {i: sorted_input(i, columns, places) for i in plan.inputs}
-    counts: dict[Input, Ints | None] = {
-        i: None if valid is None else _rolling.count_valid(valid.view(np.uint8), lo, hi)
-        for i, (_, valid, _) in inputs.items()
-    }
-    values: dict[str, NDArray[Any]] = {}
+    counts = {i: Counts(plan, i, valid, bounds.rows) for i, (_, valid, _) in inputs.items()}
+    counts[None] = Counts(plan, None, None, bounds.rows)
+    arrays: dict[str, NDArray[Any]] = {}
+    states: dict[_rolling.State, State] = {}
     for state in plan.states:
         data, valid, column = inputs[state.input]
         outputs = plan.of_state(state)
-        wanted = [(o, output_array(o, column, len(lo))) for o in outputs]
-        failed = _rolling.slide(
+        arrays.update({o.name: output_array(o, column, bounds.rows) for o in outputs})
+        kernel = _rolling.State(
             state.monoid, column.source, state.nan, data,
             None if valid is None or state.monoid == "sum" else valid.view(np.uint8),
-            lo, hi, counts[state.input],
-            [(o.aggregate.fn, o.aggregate.ddof, array.view(np.int64)) for o, array in wanted],
+            counts[state.input].counter,
+            [(o.aggregate.fn, o.aggregate.ddof, arrays[o.name].view(np.int64)) for o in outputs],
         )  # fmt: skip
-        if failed >= 0:
-            row = failed if places is None else int(np.flatnonzero(places == failed)[0])
-            raise_overflow(state, outputs, row)
-        values.update({o.name: array for o, array in wanted})
+        states[kernel] = state
+    failed = _rolling.slide(bounds, [c.counter for c in counts.values()], list(states))
+    if failed is not None:
+        kernel, row = failed
+        row = row if places is None else int(np.flatnonzero(places == row)[0])
+        raise_overflow(states[kernel], plan.of_state(states[kernel]), row)
+    valids: dict[str, NDArray[np.bool_] | None] = {}
+    for count in counts.values():
+        arrays.update(count.arrays)
+        valids.update(count.valids())
     back = None if places is None else lambda sorted_answers: sorted_answers[places]
-    return answers(plan, columns, lo, hi, counts, values, back)
+    return answers(plan, columns, arrays, valids, back)
+
+
+class Counts:
+    """The counts of one input (None: of rows), for the answers that show or need them."""
+
+    def __init__(
+        self, plan: Plan, source: Input | None, valid: NDArray[np.bool_] | None, rows: int
+    ) -> None:
+        self.outputs = [o for o in plan.outputs if o.input == source and (o.need or not o.state)]
+        self.arrays = {o.name: np.empty(rows, np.int64) for o in self.outputs if not o.state}
+        self.masks = {o.name: np.empty(rows, np.bool_) for o in self.outputs if o.need}
+        self.counter = _rolling.Counter(
+            None if valid is None else valid.view(np.uint8),
+            [(o.need, self._mask(o), self.arrays.get(o.name)) for o in self.outputs],
+        )
+
+    def _mask(self, output: Output) -> NDArray[np.uint8] | None:
+        mask = self.masks.get(output.name)
+        return None if mask is None else mask.view(np.uint8)
+
+    def valids(self) -> dict[str, NDArray[np.bool_] | None]:
+        """Where each answer is not null; None where none is."""
+        full = {o.name: self.counter.is_full(k) for k, o in enumerate(self.outputs)}
+        return {name: None if full[name] else mask for name, mask in self.masks.items()}
 
 
 def sorted_input(
@@ -202,9 +236,9 @@ def output_array(output: Output, column: Column, n: int) -> NDArray[Any]:
 
 
 def raise_overflow(state: State, outputs: list[Output], row: int) -> None:
+    """Report the sum that does not fit, by the answer's name, the column and the row."""
     name = next(o.name for o in outputs if o.aggregate.fn == "sum")
     raise OverflowError(
         f"{name}: the sum of {state.input.column!r} over the window of row {row} does not fit in "
         "64 bits; sum a float column, or a shorter window"
     )
-

@@ -14,8 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mta.aggregates import FUNCTIONS, Aggregate, needed
-from mta.errors import DataError
+from mta.errors import DataError, SpecError
 from mta.frames import Answer, Column, plain_column
+
+
+# MAX_OUTPUTS of the kernels.
+MAX_ANSWERS = 64
 
 
 @dataclass(frozen=True)
@@ -53,27 +57,44 @@ class Output:
 
 @dataclass(frozen=True)
 class Plan:
+    """The answers of a spec, and what has to be kept to give them, each once."""
+
     outputs: tuple[Output, ...]
 
     @property
     def inputs(self) -> list[Input]:
+        """The columns as the aggregates see them."""
         return list(dict.fromkeys(o.input for o in self.outputs if o.input is not None))
 
     @property
     def states(self) -> list[State]:
+        """The monoids to run."""
         return list(dict.fromkeys(o.state for o in self.outputs if o.state is not None))
 
     @property
     def columns(self) -> list[str]:
+        """The names of the columns to read."""
         return list(dict.fromkeys(i.column for i in self.inputs))
 
     def of_state(self, state: State) -> list[Output]:
+        """The answers that are lowered from one state."""
         return [o for o in self.outputs if o.state == state]
 
 
 def make_plan(aggs: tuple[tuple[str, Aggregate], ...], min_periods: int) -> Plan:
-    """The states and outputs of named aggregates."""
-    return Plan(tuple(_output(name, aggregate, min_periods) for name, aggregate in aggs))
+    """The states and outputs of named aggregates.
+
+    Raises
+    ------
+    SpecError
+        One column has more answers than the kernels have room for.
+    """
+    plan = Plan(tuple(_output(name, aggregate, min_periods) for name, aggregate in aggs))
+    for source in [None, *plan.inputs]:
+        if sum(o.input == source for o in plan.outputs) > MAX_ANSWERS:
+            of = "rows" if source is None else f"column {source.column!r}"
+            raise SpecError(f"agg: more than {MAX_ANSWERS} answers over {of}; make several specs")
+    return plan
 
 
 def _output(name: str, aggregate: Aggregate, min_periods: int) -> Output:
@@ -123,32 +144,20 @@ def input_column(source: Input, columns: dict[str, Column]) -> Column:
 def answers(
     plan: Plan,
     columns: dict[str, Column],
-    lo: NDArray[np.int64],
-    hi: NDArray[np.int64],
-    counts: dict[Input, NDArray[np.int64] | None],
-    values: dict[str, NDArray[Any]],
+    arrays: dict[str, NDArray[Any]],
+    valids: dict[str, NDArray[np.bool_] | None],
     back: Callable[[NDArray[Any]], NDArray[Any]] | None = None,
 ) -> list[Answer]:
     """The plan's answers with their nulls.
 
-    lo, hi : the rows of every window
-    counts : per input, non-null values in every window (None: all rows are)
-    values : per output, what the kernels gave; NaN already where a float answer has too few values
+    arrays : per output, what the kernels gave; NaN already where a float answer has too few values
         for its own definition
+    valids : per output that can be null, where it is not (None: nowhere)
     back : puts an array back in the order of the input
     """
     made = []
-    inside: NDArray[np.int64] | None = None
     for output in plan.outputs:
-        count = counts.get(output.input) if output.input is not None else None
-        raw = values.get(output.name)
-        if count is None and (raw is None or output.need):
-            count = inside = hi - lo if inside is None else inside
-        valid = None if count is None or not output.need else count >= output.need
-        if valid is not None and valid.all():
-            valid = None
-        raw = count if raw is None else raw
-        assert raw is not None
+        raw, valid = arrays[output.name], valids.get(output.name)
         if valid is not None and raw.dtype.kind == "f" and output.need > output.natural_need:
             raw = np.where(valid, raw, np.nan)
         if back is not None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mta import _rolling
+from mta._bounds import next_bounds
 from mta._core import Forest
 from mta._vector import Vector
 from mta.engine import Ints, Ticks, output_array, raise_overflow, row_edges, ties_by_arrival
@@ -88,9 +88,10 @@ class Track:
     def _bounds(self, ts: Ints | None, final: bool) -> tuple[Ints, Ints]:
         if self.spec.over_rows:
             return self._row_bounds(final)
+        assert ts is not None  # a window over time has times
         self.times.extend(ts)
         base = self.times.first
-        lo, hi, _, _ = _rolling.next_bounds(
+        lo, hi = next_bounds(
             self.times.view(), self.answered - base, self.lo - base, self.hi - base,
             self.ticks.range, self.ticks.lag, self.spec.left_closed, self.spec.right_closed,
             ties_by_arrival(self.spec, self.ticks), final,
@@ -126,7 +127,15 @@ class Track:
             if failed >= 0:
                 raise_overflow(state, outputs, self.answered + failed)
             values.update({o.name: array for o, array in wanted})
-        return answers(self.plan, columns, lo, hi, counts, values)
+        valids: dict[str, NDArray[np.bool_] | None] = {}
+        for output in self.plan.outputs:
+            count = counts[output.input] if output.input is not None else None
+            count = hi - lo if count is None else count
+            if output.state is None:
+                values[output.name] = count
+            valid = count >= output.need
+            valids[output.name] = None if valid.all() else valid
+        return answers(self.plan, columns, values, valids)
 
     def _counts(self, source: Input, lo: Ints, hi: Ints) -> Ints | None:
         wait = self.waiting[source]

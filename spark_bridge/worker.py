@@ -104,8 +104,8 @@ class SortedRun:
         columns = {name: frame.column(name) for name in self.plan.columns}
         check_types(self.plan, columns)
         assert self.ticks is not None
-        lo, hi = find_bounds(self.spec, ts, np.ascontiguousarray(offsets), self.ticks)
-        return _with_answers(table, slide_columns(self.plan, columns, lo, hi, None))
+        bounds = find_bounds(self.spec, ts, np.ascontiguousarray(offsets), self.ticks)
+        return _with_answers(table, slide_columns(self.plan, columns, bounds, None))
 
     def _read(self, table: pa.Table) -> tuple[ArrowFrame, Ints | None]:
         frame = ArrowFrame(table)

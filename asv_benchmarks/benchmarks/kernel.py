@@ -1,4 +1,4 @@
-"""The compiled kernels alone, over arrays and bounds that are already there."""
+"""The compiled kernels alone, over arrays that are already there."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from asv_benchmarks.data import Recipe
 from asv_benchmarks.suite import WINDOWS, Axes, Point, Runner, Subject
 from mta import _rolling
+from mta._bounds import RowBounds
 from mta._core import Forest
 
 # monoid and type of the values, by what is asked
@@ -38,8 +39,8 @@ class Bounds:
         values = self.recipe.frame("arrays")["x"]
         if self.source == "int":
             values = values.astype(np.int64)
-        hi = np.arange(1, len(values) + 1)
-        return values, np.maximum(hi - self.window, 0), hi, np.empty_like(values)
+        bounds = RowBounds(np.array([0, len(values)]), 1 - self.window, 1)
+        return values, bounds, *bounds.arrays(), np.empty_like(values)
 
 
 class Kernel(Subject):
@@ -47,7 +48,8 @@ class Kernel(Subject):
     title = "Kernels alone: the last N rows"
     note = (
         "forest: Forest.slide, the structure that every window pushed or streamed is made of "
-        "(evict, insert and answer a row). batch: the kernel that whole calls on frames use."
+        "(evict, insert and answer a row), over bounds that are there. batch: the kernel that whole "
+        "calls on frames use, bounds included."
     )
     axes: ClassVar[Axes] = {"aggregate": tuple(KERNELS), "window": WINDOWS}
 
@@ -63,7 +65,12 @@ class Kernel(Subject):
 
 
 def slide_forest(
-    aggregate: str, values: NDArray[Any], lo: NDArray[Any], hi: NDArray[Any], out: NDArray[Any]
+    aggregate: str,
+    values: NDArray[Any],
+    _bounds: RowBounds,
+    lo: NDArray[Any],
+    hi: NDArray[Any],
+    out: NDArray[Any],
 ) -> NDArray[Any]:
     forest = Forest(*KERNELS[aggregate])
     forest.slide(values, None, 0, lo, hi, None, outputs(aggregate, out))
@@ -71,11 +78,17 @@ def slide_forest(
 
 
 def slide_batch(
-    aggregate: str, values: NDArray[Any], lo: NDArray[Any], hi: NDArray[Any], out: NDArray[Any]
+    aggregate: str,
+    values: NDArray[Any],
+    bounds: RowBounds,
+    _lo: NDArray[Any],
+    _hi: NDArray[Any],
+    out: NDArray[Any],
 ) -> NDArray[Any]:
     monoid, source = KERNELS[aggregate]
     wanted = outputs(aggregate, out)
-    _rolling.slide(monoid, source, "propagate", values, None, lo, hi, None, wanted)
+    state = _rolling.State(monoid, source, "propagate", values, None, None, wanted)
+    _rolling.slide(bounds, [], [state])
     return out
 
 
