@@ -400,9 +400,13 @@ cdef class Forest:
             ring = <Boxed*> s.rings[level]
             for j in range((s.front + (<int64_t> 1 << level) - 1) >> level, s.back >> level):
                 live.append(<object> <PyObject*> ring[j & ((s.capacity >> level) - 1)].value)
-        # Suffix and prefix point to values that may be in no node: build them again from the nodes.
-        self.context.keep.extend(live)
-        keep, self.context.keep = self.context.keep, live
-        self.ops.resize(s, s.front, s.back, NULL)
+        # Suffixes and prefixes are values of their own; those at other levels are never read.
+        if s.split >= 0:
+            for level in range(MAX_LEVELS):
+                if (s.split - s.front) >> level & 1:
+                    live.append(<object> <PyObject*> (<Boxed*> s.suffix)[level].value)
+                if (s.back - s.split) >> level & 1:
+                    live.append(<object> <PyObject*> (<Boxed*> s.prefix)[level].value)
+        self.context.keep = live
         self.swept = len(live)
 

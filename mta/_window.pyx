@@ -182,6 +182,7 @@ cdef class Window:
     cdef int64_t front        # row numbers
     cdef int64_t back
     cdef int64_t base         # row number of the forests' position 0
+    cdef bint deciding        # the policy is being asked
 
     def __init__(self, aggs, policy=None):
         pairs, bare = read_aggs(aggs)
@@ -224,6 +225,7 @@ cdef class Window:
         DataError
             The row can't be read, or its time is before the last one. The window is unchanged.
         """
+        self.check_idle()
         self.read(row, time, columns)
         self.append()
 
@@ -243,6 +245,7 @@ cdef class Window:
 
         Any other exception, the policy's own included, leaves the window as it was.
         """
+        self.check_idle()
         self.read(row, time, columns)
         if self.range is not None:
             self.evict_to(self.last_front())
@@ -261,6 +264,7 @@ cdef class Window:
         IndexError
             n is negative or more than the window holds.
         """
+        self.check_idle()
         if n < 0 or n > self.back - self.front:
             raise IndexError(f"n: can't drop {n} rows of {len(self)}")
         self.evict_to(self.front + n)
@@ -283,6 +287,11 @@ cdef class Window:
                 forest.ops.query(&forest.state, part)
                 values.append(self.lower(answer, forest, part, count))
         return self.wrap(values)
+
+    cdef inline int check_idle(self) except -1:
+        if self.deciding:
+            raise PolicyError("policy: may not change the window that asks it")
+        return 0
 
     # ------------------------------------------------------------------ reading a row
 
@@ -514,11 +523,14 @@ cdef class Window:
     # -------------------------------------------------------------------- the policy
 
     cdef int enforce(self) except -1:
+        self.deciding = True
         try:
             front = self.policy_front()
         except BaseException:
             self.retract()
             raise
+        finally:
+            self.deciding = False
         self.evict_to(front)
         return 0
 
