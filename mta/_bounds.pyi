@@ -7,6 +7,8 @@ _Ints = NDArray[np.int64]
 
 class Bounds:
     rows: int
+    @property
+    def include_self(self) -> bool: ...
     def arrays(self) -> tuple[_Ints, _Ints]: ...
 
 class RowBounds(Bounds):

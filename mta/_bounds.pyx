@@ -34,6 +34,11 @@ cdef class Bounds:
         with gil:
             raise NotImplementedError
 
+    @property
+    def include_self(self):
+        """Whether every row is in its own window, so that none is empty."""
+        return False
+
     def arrays(self):
         """All of them, as two arrays."""
         lo_array, hi_array = np.empty(self.rows, np.int64), np.empty(self.rows, np.int64)
@@ -66,6 +71,10 @@ cdef class RowBounds(Bounds):
         self.first = first
         self.last = last
 
+    @property
+    def include_self(self):
+        return self.first <= 0 < self.last
+
     cdef int fill_group(self, int64_t start, int64_t stop, int64_t begin, int64_t end,
                         int64_t* lo, int64_t* hi) except -1 nogil:
         cdef int64_t i
@@ -97,6 +106,10 @@ cdef class TimeBounds(Bounds):
         keep_offsets(self, offsets)
         self.ts = &ts[0] if ts.shape[0] else NULL
         self.edges = make_edges(span, lag, left, right, arrival)
+
+    @property
+    def include_self(self):
+        return self.edges.upper == 0 and self.edges.right
 
     cdef int fill_group(self, int64_t start, int64_t stop, int64_t begin, int64_t end,
                         int64_t* lo, int64_t* hi) except -1 nogil:

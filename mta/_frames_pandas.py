@@ -62,7 +62,7 @@ class PandasFrame(Frame):
 
     def encode(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         series = self.data[name]
-        if isinstance(series.dtype, pd.ArrowDtype):
+        if _held_by_arrow(series.dtype):
             from mta._frames_arrow import encode_arrow
 
             return encode_arrow(name, series.array.__arrow_array__())
@@ -77,6 +77,11 @@ class PandasFrame(Frame):
 
 def _holds_objects(series: Any) -> bool:
     return isinstance(series.dtype, np.dtype) and series.dtype.kind == "O"
+
+
+def _held_by_arrow(dtype: Any) -> bool:
+    text = isinstance(dtype, pd.StringDtype) and dtype.storage == "pyarrow"
+    return text or isinstance(dtype, pd.ArrowDtype)
 
 
 def _with_dtype(column: Column, dtype: Any) -> Column:

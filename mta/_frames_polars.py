@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,11 @@ class PolarsFrame(Frame):
 
     def encode(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         series = self.data[name]
+        if series.dtype in (pl.String, pl.Binary) and find_spec("pyarrow"):
+            from mta._frames_arrow import encode_arrow
+
+            # Its dictionary takes half the time of a cast to Categorical, and shares no cache.
+            return encode_arrow(name, series.to_arrow())
         if series.dtype in (pl.Categorical, pl.Enum):
             codes = series.to_physical()
         elif series.dtype == pl.String:

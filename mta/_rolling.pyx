@@ -10,7 +10,7 @@ They give what ``Forest.slide`` would, to the last bit of every double, in fewer
 """
 from libc.stdint cimport INT64_MIN, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memchr, memcpy, memset
 
 from mta._bounds cimport Bounds
 from mta._core cimport (
@@ -123,24 +123,24 @@ cdef class Counter:
         return self.full[k]
 
     cdef int step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) noexcept nogil:
-        cdef int64_t i
+        cdef int64_t i, need
+        cdef int64_t* counts = self.counts
+        cdef uint8_t* mask
         cdef int k
-        cdef bint full, enough
-        if self.valid == NULL and self.n == 0:
-            return 0
-        for i in range(n):
-            self.counts[i] = hi[start + i] - lo[start + i] if self.valid == NULL else self.count(
-                lo[start + i], hi[start + i])
+        if self.valid != NULL:
+            for i in range(n):
+                counts[i] = self.count(lo[start + i], hi[start + i])
+        elif self.n > 0:
+            for i in range(n):
+                counts[i] = hi[start + i] - lo[start + i]
         for k in range(self.n):
             if self.out[k] != NULL:
-                memcpy(self.out[k] + start, self.counts, n * sizeof(int64_t))
+                memcpy(self.out[k] + start, counts, n * sizeof(int64_t))
             if self.mask[k] != NULL:
-                full = True
+                need, mask = self.need[k], self.mask[k] + start
                 for i in range(n):
-                    enough = self.counts[i] >= self.need[k]
-                    self.mask[k][start + i] = enough
-                    full &= enough
-                self.full[k] &= full
+                    mask[i] = counts[i] >= need
+                self.full[k] &= memchr(mask, 0, n) == NULL
         return 0
 
     cdef int64_t count(self, int64_t lo, int64_t hi) noexcept nogil:

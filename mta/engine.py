@@ -163,8 +163,8 @@ def slide_columns(
 ) -> list[Answer]:
     """Run every state's kernel over the sorted rows and put the answers in input order."""
     inputs = {i: sorted_input(i, columns, places) for i in plan.inputs}
-    counts = {i: Counts(plan, i, valid, bounds.rows) for i, (_, valid, _) in inputs.items()}
-    counts[None] = Counts(plan, None, None, bounds.rows)
+    counts = {i: Counts(plan, i, valid, bounds) for i, (_, valid, _) in inputs.items()}
+    counts[None] = Counts(plan, None, None, bounds)
     arrays: dict[str, NDArray[Any]] = {}
     states: dict[_rolling.State, State] = {}
     for state in plan.states:
@@ -195,11 +195,13 @@ class Counts:
     """The counts of one input (None: of rows), for the answers that show or need them."""
 
     def __init__(
-        self, plan: Plan, source: Input | None, valid: NDArray[np.bool_] | None, rows: int
+        self, plan: Plan, source: Input | None, valid: NDArray[np.bool_] | None, bounds: Bounds
     ) -> None:
-        self.outputs = [o for o in plan.outputs if o.input == source and (o.need or not o.state)]
-        self.arrays = {o.name: np.empty(rows, np.int64) for o in self.outputs if not o.state}
-        self.masks = {o.name: np.empty(rows, np.bool_) for o in self.outputs if o.need}
+        sure = 1 if valid is None and bounds.include_self else 0  # values in every window
+        mine = [o for o in plan.outputs if o.input == source]
+        self.outputs = [o for o in mine if o.need > sure or not o.state]
+        self.arrays = {o.name: np.empty(bounds.rows, np.int64) for o in mine if not o.state}
+        self.masks = {o.name: np.empty(bounds.rows, np.bool_) for o in mine if o.need > sure}
         self.counter = _rolling.Counter(
             None if valid is None else valid.view(np.uint8),
             [(o.need, self._mask(o), self.arrays.get(o.name)) for o in self.outputs],
