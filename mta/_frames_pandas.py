@@ -12,16 +12,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from mta._frames_numpy import native_values
+from mta._frames_objects import encode_objects, object_column
 from mta.errors import DataError
-from mta.frames import (
-    Answer,
-    Column,
-    Frame,
-    encode_objects,
-    native_values,
-    object_column,
-    plain_column,
-)
+from mta.frames import Answer, Column, Frame, plain_column
 
 
 class PandasFrame(Frame):
@@ -111,20 +105,15 @@ def _arrow_answer(answer: Answer) -> Any:
 
 
 def _answer(answer: Answer) -> Any:
-    values, like, valid = native_values(answer), answer.like, answer.valid
+    values, like = native_values(answer), answer.like
     if like is not None and isinstance(like.dtype, pd.DatetimeTZDtype):
-        stamps = pd.DatetimeIndex(values).tz_localize("UTC").tz_convert(like.dtype.tz)
-        return stamps.where(valid) if valid is not None else stamps
+        return pd.DatetimeIndex(values).tz_localize("UTC").tz_convert(like.dtype.tz)
+    if values.dtype.kind == "O":
+        return pd.Index(values, dtype=object)  # of an array, pandas would make datetimes
     masked = like is not None and getattr(like.dtype, "na_value", None) is pd.NA
-    if values.dtype.kind == "M" and str(like and like.unit) == "d":
-        values = values.astype("M8[s]")  # pandas has no days
-    if values.dtype.kind in "mM":
-        return values if valid is None else np.where(valid, values, np.array("NaT", values.dtype))
-    if valid is None and not masked:
+    if not masked and (answer.valid is None or values.dtype.kind in "fmM"):
         return values
-    if values.dtype.kind == "f" and not masked:
-        return values  # null is NaN there already
-    missing = np.zeros(len(values), bool) if valid is None else ~valid
+    missing = np.zeros(len(values), bool) if answer.valid is None else ~answer.valid
     if values.dtype.kind == "b":
         return pd.arrays.BooleanArray(values, missing)
     kind = pd.arrays.FloatingArray if values.dtype.kind == "f" else pd.arrays.IntegerArray

@@ -9,8 +9,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from mta._frames_objects import encode_objects
 from mta.errors import DataError
-from mta.frames import Answer, Column, Frame, encode_objects, plain_column
+from mta.frames import Answer, Column, Frame, plain_column
 
 
 class PolarsFrame(Frame):

@@ -7,7 +7,6 @@ No library is imported unless the data came from it.
 
 from __future__ import annotations
 
-import datetime as dt
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -82,9 +81,10 @@ def plain_column(
 def _time_column(
     name: str, data: NDArray[Any], valid: NDArray[np.bool_] | None, dtype: Any
 ) -> Column:
+    letter = data.dtype.kind
+    data = data.astype(data.dtype.newbyteorder("="), copy=False)
     if data.size and (data.view(np.int64) == _NAT).any():
         valid = ~np.isnat(data) if valid is None else valid & ~np.isnat(data)
-    letter = data.dtype.kind
     unit, step = np.datetime_data(data.dtype)
     if unit in _COARSE_UNITS and not (letter == "m" and unit in "YM"):
         unit, data = "s", data.astype(f"{letter}8[s]")
@@ -167,144 +167,6 @@ class Frame:
         return column.values, column.valid
 
 
-class NumpyFrame(Frame):
-    """A dict of one-dimensional arrays of one length."""
-
-    def __init__(self, data: dict[str, Any]) -> None:
-        self.data = {name: _as_array(name, values) for name, values in data.items()}
-        lengths = {name: len(values) for name, values in self.data.items()}
-        if len(set(lengths.values())) > 1:
-            raise DataError(f"columns of different lengths: {lengths}")
-        self.rows = next(iter(lengths.values()), 0)
-
-    def names(self) -> list[str]:
-        """The keys of the dict."""
-        return list(self.data)
-
-    def column(self, name: str) -> Column:
-        """An array as plain arrays; null where it is masked, NaT or None."""
-        data = self.data[name]
-        valid = None
-        if isinstance(data, np.ma.MaskedArray):
-            valid, data = ~np.ma.getmaskarray(data), np.asarray(data.data)
-        if data.dtype == object:
-            return object_column(name, data)
-        return plain_column(name, data, valid)
-
-    def key_values(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-        """Objects are keys as they are, whatever type they might have as values."""
-        if self.data[name].dtype == object:
-            return encode_objects(name, self.data[name])
-        return super().key_values(name)
-
-    def encode(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-        """Codes of text, bytes and records, by sorting."""
-        data = self.data[name]
-        codes = np.unique(np.asarray(data), return_inverse=True)[1].astype(np.int64)
-        return codes, ~np.ma.getmaskarray(data) if isinstance(data, np.ma.MaskedArray) else None
-
-    def build(self, answers: list[Answer]) -> dict[str, NDArray[Any]]:
-        """A dict of arrays by the answers' names."""
-        return {a.name: numpy_answer(a) for a in answers}
-
-
-def _as_array(name: str, values: Any) -> Any:
-    array = values if isinstance(values, np.ndarray) else np.asarray(values)
-    if array.ndim != 1:
-        raise DataError(f"column {name!r}: has {array.ndim} dimensions, a column has one")
-    if isinstance(array, np.ma.MaskedArray) and array.dtype == object:
-        return np.where(np.ma.getmaskarray(array), np.array(None), array.data)
-    return array
-
-
-def numpy_answer(answer: Answer) -> NDArray[Any]:
-    """Nulls are NaN in floats, NaT in times, and masked where neither exists."""
-    values = native_values(answer)
-    if answer.valid is None or values.dtype.kind == "f":
-        return values
-    if values.dtype.kind in "mM":
-        return np.where(answer.valid, values, np.array("NaT", values.dtype))
-    masked: NDArray[Any] = np.ma.MaskedArray(values, mask=~answer.valid)
-    return masked
-
-
-def native_values(answer: Answer) -> NDArray[Any]:
-    """The answers as a NumPy array of the type that `like` stands for."""
-    values, like = answer.values, answer.like
-    if like is None:
-        return values
-    plain: Any = getattr(like.dtype, "numpy_dtype", like.dtype)
-    if like.unit is not None:
-        letter = "m8" if like.kind == "duration" else "M8"
-        unit = {v: k for k, v in TIME_UNITS.items()}[like.unit]
-        values = values.view(f"{letter}[{unit}]")
-    elif like.kind == "bool":
-        values = values.astype(bool)
-    if isinstance(plain, np.dtype) and plain.kind in "fiumM":
-        values = values.astype(plain, copy=False)
-    return values
-
-
-def object_column(name: str, data: NDArray[Any]) -> Column:
-    """A column of Python objects, where it holds numbers or times, and None."""
-    valid = np.fromiter((not is_null(x) for x in data), np.bool_, len(data))
-    kept = data[valid].tolist()
-    dtype = _object_dtype(name, kept)
-    if dtype is None:
-        return Column(name, "other", None, valid, dtype=data.dtype)
-    values = np.zeros(len(data), dtype)
-    values[valid] = np.array(kept, dtype)
-    return plain_column(name, values, valid)
-
-
-def _object_dtype(name: str, values: list[Any]) -> str | None:
-    """The NumPy type that holds all of these exactly."""
-    if all(isinstance(x, (bool, np.bool_)) for x in values) and values:
-        return "bool"
-    if all(isinstance(x, (int, np.integer, np.bool_)) for x in values) and values:
-        low, high = min(values), max(values)
-        if low >= -(2**63) and high < 2**63:
-            return "i8"
-        if low >= 0 and high < 2**64:
-            return "u8"
-        raise DataError(f"column {name!r}: its integers, {low} to {high}, do not fit in 64 bits")
-    if all(isinstance(x, (int, float, np.number, np.bool_)) for x in values):
-        for x in values:
-            if not isinstance(x, (float, np.floating)) and int(float(x)) != x:
-                raise DataError(f"column {name!r}: holds floats, and none is {x} exactly")
-        return "f8"
-    if all(isinstance(x, dt.datetime) and x.tzinfo is None for x in values):
-        return "M8[us]"
-    if all(isinstance(x, dt.date) and not isinstance(x, dt.datetime) for x in values):
-        return "M8[D]"
-    return None
-
-
-def encode_objects(name: str, data: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Codes of hashable Python objects, by one dict."""
-    nan = object()  # a NaN is not equal to itself, and all are one key
-    seen: dict[Any, int] = {}
-    codes = np.zeros(len(data), np.int64)
-    valid = np.ones(len(data), np.bool_)
-    for row, value in enumerate(data):
-        if is_null(value):
-            valid[row] = False
-            continue
-        key = nan if isinstance(value, (float, np.floating)) and value != value else value
-        try:
-            codes[row] = seen.setdefault(key, len(seen))
-        except TypeError:
-            raise DataError(
-                f"by: column {name!r}, row {row}: a {type(value).__name__} can't be a key"
-            ) from None
-    return codes, valid
-
-
-def is_null(value: Any) -> bool:
-    """None, pandas.NA or NaT."""
-    return value is None or type(value).__name__ in ("NAType", "NaTType")
-
-
 def open_frame(data: Any) -> Frame:
     """The adapter for `data`.
 
@@ -314,19 +176,20 @@ def open_frame(data: Any) -> Frame:
         `data` is of no kind that is known.
     """
     if isinstance(data, dict):
+        from mta._frames_numpy import NumpyFrame
+
         return NumpyFrame(data)
-    library = type(data).__module__.partition(".")[0]
-    if library == "pandas" and isinstance(data, sys.modules["pandas"].DataFrame):
+    if _is_a(data, "pandas", "DataFrame"):
         from mta._frames_pandas import PandasFrame
 
         return PandasFrame(data)
-    if library == "polars" and isinstance(data, sys.modules["polars"].DataFrame):
+    if _is_a(data, "polars", "DataFrame"):
         from mta._frames_polars import PolarsFrame
 
         return PolarsFrame(data)
-    if library == "polars" and isinstance(data, sys.modules["polars"].LazyFrame):
+    if _is_a(data, "polars", "LazyFrame"):
         raise DataError("a polars LazyFrame holds no rows yet; call .collect() first")
-    if library == "pyarrow" or hasattr(data, "__arrow_c_stream__"):
+    if type(data).__module__.startswith("pyarrow") or hasattr(data, "__arrow_c_stream__"):
         from mta._frames_arrow import ArrowFrame
 
         return ArrowFrame(data)
@@ -334,3 +197,9 @@ def open_frame(data: Any) -> Frame:
         f"can't read a {type(data).__module__}.{type(data).__qualname__}; give a pandas or polars "
         "DataFrame, a pyarrow Table or RecordBatch, or a dict of NumPy arrays"
     )
+
+
+def _is_a(data: Any, library: str, name: str) -> bool:
+    """Whether `data` is of a class of a library; then the library has been imported."""
+    cls = getattr(sys.modules.get(library), name, None)
+    return cls is not None and isinstance(data, cls)

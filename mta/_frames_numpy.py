@@ -1,0 +1,100 @@
+"""Dicts of NumPy arrays in and out.
+
+A NaN is a value. What is masked, NaT, or None in an array of objects, is null.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mta._frames_objects import encode_objects, object_column
+from mta.errors import DataError
+from mta.frames import TIME_UNITS, Answer, Column, Frame, plain_column
+
+
+class NumpyFrame(Frame):
+    """A dict of one-dimensional arrays of one length."""
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.data = {name: _as_array(name, values) for name, values in data.items()}
+        lengths = {name: len(values) for name, values in self.data.items()}
+        if len(set(lengths.values())) > 1:
+            raise DataError(f"columns of different lengths: {lengths}")
+        self.rows = next(iter(lengths.values()), 0)
+
+    def names(self) -> list[str]:
+        """The keys of the dict."""
+        return list(self.data)
+
+    def column(self, name: str) -> Column:
+        """An array as plain arrays; null where it is masked, NaT or None."""
+        data = self.data[name]
+        valid = None
+        if isinstance(data, np.ma.MaskedArray):
+            valid, data = ~np.ma.getmaskarray(data), np.asarray(data.data)
+        if data.dtype == object:
+            return object_column(name, data)
+        return plain_column(name, data, valid)
+
+    def key_values(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+        """Objects are keys as they are, whatever type they might have as values."""
+        if self.data[name].dtype == object:
+            return encode_objects(name, self.data[name])
+        return super().key_values(name)
+
+    def encode(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+        """Codes of text, bytes and records, by sorting."""
+        data = self.data[name]
+        codes = np.unique(np.asarray(data), return_inverse=True)[1].astype(np.int64)
+        return codes, ~np.ma.getmaskarray(data) if isinstance(data, np.ma.MaskedArray) else None
+
+    def build(self, answers: list[Answer]) -> dict[str, NDArray[Any]]:
+        """A dict of arrays by the answers' names."""
+        return {a.name: numpy_answer(a) for a in answers}
+
+
+def _as_array(name: str, values: Any) -> Any:
+    array = values if isinstance(values, np.ndarray) else np.asarray(values)
+    if array.ndim != 1:
+        raise DataError(f"column {name!r}: has {array.ndim} dimensions, a column has one")
+    if isinstance(array, np.ma.MaskedArray) and array.dtype == object:
+        return np.where(np.ma.getmaskarray(array), np.array(None), array.data)
+    return array
+
+
+def numpy_answer(answer: Answer) -> NDArray[Any]:
+    """Nulls are NaN in floats, NaT in times, None in objects, and masked where none of them is."""
+    values = native_values(answer)
+    if answer.valid is None or values.dtype.kind in "fmMO":
+        return values
+    masked: NDArray[Any] = np.ma.MaskedArray(values, mask=~answer.valid)
+    return masked
+
+
+def native_values(answer: Answer) -> NDArray[Any]:
+    """The answers as a NumPy array of the type that `like` stands for; null times are NaT."""
+    values, like = answer.values, answer.like
+    if like is None:
+        return values
+    if like.unit is not None:
+        values = _times(answer, like)
+    elif like.kind == "bool":
+        values = values.astype(bool)
+    plain: Any = getattr(like.dtype, "numpy_dtype", like.dtype)
+    if isinstance(plain, np.dtype) and plain.kind in "fiumMO":
+        values = values.astype(plain, copy=False)
+    return values
+
+
+def _times(answer: Answer, like: Column) -> NDArray[Any]:
+    letter = "m8" if like.kind == "duration" else "M8"
+    unit = {v: k for k, v in TIME_UNITS.items()}[like.unit or "s"]
+    times = answer.values.view(f"{letter}[{unit}]")
+    return (
+        times
+        if answer.valid is None
+        else np.where(answer.valid, times, np.array("NaT", times.dtype))
+    )
