@@ -163,8 +163,8 @@ def slide_columns(
 ) -> list[Answer]:
     """Run every state's kernel over the sorted rows and put the answers in input order."""
     inputs = {i: sorted_input(i, columns, places) for i in plan.inputs}
-    counts = {i: Counts(plan, i, valid, bounds) for i, (_, valid, _) in inputs.items()}
-    counts[None] = Counts(plan, None, None, bounds)
+    counts: dict[Input | None, Counts] = {None: Counts(plan, None, None, bounds)}
+    counts.update((i, Counts(plan, i, valid, bounds)) for i, (_, valid, _) in inputs.items())
     arrays: dict[str, NDArray[Any]] = {}
     states: dict[_rolling.State, State] = {}
     for state in plan.states:

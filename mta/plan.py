@@ -17,7 +17,6 @@ from mta.aggregates import FUNCTIONS, Aggregate, needed
 from mta.errors import DataError, SpecError
 from mta.frames import Answer, Column, plain_column
 
-
 # MAX_OUTPUTS of the kernels.
 MAX_ANSWERS = 64
 
