@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Error-free arithmetic: double-doubles and 128-bit integers.
+"""Error-free arithmetic: double-doubles and 128-bit integers. (What needs FMA is in `_precise.h`.)
 
 A double-double is an unevaluated sum ``hi + lo`` of two doubles, about 106 significant bits.
 Every function here relies on IEEE rounding of each single operation, so the package is built
@@ -17,19 +17,6 @@ cdef extern from *:
     #define MTA_HI64(x) ((int64_t)((x) >> 64))
     #define MTA_LO64(x) ((uint64_t)(x))
     #define MTA_JOIN(hi, lo) ((mta_int128)(((mta_uint128)(uint64_t)(hi) << 64) | (uint64_t)(lo)))
-
-    /* Without a hardware FMA the libm call costs more than Dekker's 17 operations. Both are exact,
-       so they agree wherever the product neither overflows nor loses bits to underflow. */
-    static inline double mta_product_error(double a, double b, double p) {
-    #ifdef __FMA__
-        return __builtin_fma(a, b, -p);
-    #else
-        double t, ah, al, bh, bl;
-        t = 134217729.0 * a; ah = t - (t - a); al = a - ah;
-        t = 134217729.0 * b; bh = t - (t - b); bl = b - bh;
-        return ((ah * bh - p) + ah * bl + al * bh) + al * bl;
-    #endif
-    }
 
     /* v / n, correctly rounded: a quotient of at least 55 bits with a sticky last bit
        is rounded once, by the conversion to double. */
@@ -60,7 +47,6 @@ cdef extern from *:
     int64_t int128_hi "MTA_HI64"(int128 x) nogil
     uint64_t int128_lo "MTA_LO64"(int128 x) nogil
     int128 int128_join "MTA_JOIN"(int64_t hi, uint64_t lo) nogil
-    double product_error "mta_product_error"(double a, double b, double p) nogil
     double divide_int128 "mta_divide_int128"(int128 v, int64_t n) nogil
 
 
@@ -81,39 +67,6 @@ cdef inline DD two_sum(double a, double b) noexcept nogil:
     cdef double s = a + b
     cdef double t = s - a
     return dd(s, (a - (s - t)) + (b - t))
-
-
-cdef inline DD fast_two_sum(double a, double b) noexcept nogil:
-    """a + b exactly where |a| >= |b| (Dekker, 3 operations)."""
-    cdef double s = a + b
-    return dd(s, b - (s - a))
-
-
-cdef inline DD two_prod(double a, double b) noexcept nogil:
-    cdef double p = a * b
-    return dd(p, product_error(a, b, p))
-
-
-cdef inline DD dd_add(DD a, DD b) noexcept nogil:
-    """Accurate also when the high parts cancel: relative error below 2^-104."""
-    cdef DD s = two_sum(a.hi, b.hi)
-    cdef DD t = two_sum(a.lo, b.lo)
-    s = fast_two_sum(s.hi, s.lo + t.hi)
-    return fast_two_sum(s.hi, s.lo + t.lo)
-
-
-cdef inline DD dd_neg(DD a) noexcept nogil:
-    return dd(-a.hi, -a.lo)
-
-
-cdef inline DD dd_mul(DD a, DD b) noexcept nogil:
-    cdef DD p = two_prod(a.hi, b.hi)
-    return fast_two_sum(p.hi, p.lo + (a.hi * b.lo + a.lo * b.hi))
-
-
-cdef inline DD dd_scale(DD a, double b) noexcept nogil:
-    cdef DD p = two_prod(a.hi, b)
-    return fast_two_sum(p.hi, p.lo + a.lo * b)
 
 
 cdef inline DD dd_from_int64(int64_t x) noexcept nogil:

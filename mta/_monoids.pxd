@@ -17,10 +17,7 @@ Boxed       any Python values            a Python callable                      
 from libc.math cimport isfinite
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint64_t
 
-from mta._exact cimport (
-    DD, dd, dd_add, dd_from_int64, dd_from_uint64, dd_mul, dd_neg, dd_scale, fast_two_sum, int128,
-    int128_from_u64, product_error, two_prod, two_sum,
-)
+from mta._exact cimport DD, dd, dd_from_int64, dd_from_uint64, int128, int128_from_u64, two_sum
 
 
 cdef union Cell:
@@ -55,6 +52,7 @@ cdef extern from "_precise.h":
     # What the C loops over Moments call them; the layout is the same.
     ctypedef struct CMoments "mta_moments":
         pass
+    void combine_moments "mta_combine_moments"(CMoments* out, const CMoments* a, const CMoments* b) nogil
 
 
 cdef struct Boxed:
@@ -179,29 +177,10 @@ cdef inline int combine(const Lift* how, Part* out, const Part* a, const Part* b
     elif Part is Extreme:
         out.key = a.key if a.key > b.key else b.key
     elif Part is Moments:
-        combine_moments(out, a, b)
+        combine_moments(<CMoments*> out, <const CMoments*> a, <const CMoments*> b)
     else:
         boxed_combine(how.ctx, out, a, b)
     return 0
-
-
-cdef inline void combine_moments(Moments* out, const Moments* a, const Moments* b) noexcept nogil:
-    """b's sums are moved from b.k to a.k: (x - a.k) = (x - b.k) + (b.k - a.k)."""
-    cdef double n = <double> b.n
-    cdef DD d, s1, s2
-    if a.n == 0:
-        out[0] = b[0]
-        return
-    if b.n == 0:
-        out[0] = a[0]
-        return
-    d = dd_add(b.k, dd_neg(a.k))
-    s1 = dd_add(b.s1, dd_scale(d, n))
-    s2 = dd_add(b.s2, dd_mul(d, dd_add(b.s1, s1)))    # 2 d s1_b + n d^2 = d (s1_b + s1_moved)
-    out.n = a.n + b.n
-    out.k = a.k
-    out.s1 = dd_add(a.s1, s1)
-    out.s2 = dd_add(a.s2, s2)
 
 
 cdef struct Wanted:

@@ -32,6 +32,59 @@ typedef struct {
     double k_hi, k_lo, s1_hi, s1_lo, s2_hi, s2_lo;
 } mta_moments;
 
+/* Double-doubles: about 106 bits in two doubles. */
+typedef struct {
+    double hi, lo;
+} mta_dd;
+
+MTA_INLINE mta_dd mta_two_sum(double a, double b) {
+    double s = a + b, t = s - a;
+    mta_dd r = {s, (a - (s - t)) + (b - t)};
+    return r;
+}
+
+/* The low part gathers rounding errors and is not normalised: the sum errs by 2^-105 of the larger
+   operand, and the next operation waits for one addition only. */
+MTA_INLINE mta_dd mta_dd_add(mta_dd a, mta_dd b) {
+    mta_dd s = mta_two_sum(a.hi, b.hi);
+    s.lo += a.lo + b.lo;
+    return s;
+}
+
+MTA_INLINE mta_dd mta_dd_mul(mta_dd a, mta_dd b) {
+    double p = a.hi * b.hi;
+    mta_dd r = {p, fma(a.hi, b.hi, -p) + (a.hi * b.lo + a.lo * b.hi)};
+    return r;
+}
+
+/* a and then b. b's sums are moved from b's k to a's: (x - a.k) = (x - b.k) + d, d = b.k - a.k. */
+MTA_CLONES
+static void mta_combine_moments(mta_moments *out, const mta_moments *a, const mta_moments *b) {
+    mta_dd s1 = {b->s1_hi, b->s1_lo}, s2 = {b->s2_hi, b->s2_lo}, d, moved;
+    mta_dd n = {(double)b->n, 0.0}, a1 = {a->s1_hi, a->s1_lo}, a2 = {a->s2_hi, a->s2_lo};
+    if (!a->n || !b->n) {
+        *out = a->n ? *a : *b;
+        return;
+    }
+    d = mta_two_sum(b->k_hi, -a->k_hi);
+    d = mta_two_sum(d.hi, d.lo + (b->k_lo - a->k_lo)); /* of integers, hi alone may cancel to 0 */
+    if (d.hi != 0.0) {
+        moved = mta_dd_add(s1, mta_dd_mul(d, n));
+        /* 2 d s1 + n d^2 = d (s1 + moved s1) */
+        s2 = mta_dd_add(s2, mta_dd_mul(d, mta_dd_add(s1, moved)));
+        s1 = moved;
+    }
+    s1 = mta_dd_add(a1, s1);
+    s2 = mta_dd_add(a2, s2);
+    out->n = a->n + b->n;
+    out->k_hi = a->k_hi;
+    out->k_lo = a->k_lo;
+    out->s1_hi = s1.hi;
+    out->s1_lo = s1.lo;
+    out->s2_hi = s2.hi;
+    out->s2_lo = s2.lo;
+}
+
 /* Add x - k and its square to the sums, for doubles x. Low parts gather rounding errors
    unnormalised (n terms then err by n^2 2^-106 of the sum at worst), which keeps the loop free of a
    long dependency. */
