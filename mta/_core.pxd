@@ -271,7 +271,7 @@ cdef enum:
 
 
 cdef enum:
-    CHUNK = 1024          # partials between two rounds of lowering: 56 KB at most, so they stay in L2
+    CHUNK = 1024         # partials between two rounds of lowering: 56 KB at most, so they stay in L2
     MAX_OUTPUTS = 64
 
 

@@ -1,14 +1,10 @@
 """Window: one window pushed by hand, row by row."""
-from cpython.datetime cimport PyDateTime_Check, import_datetime
-from libc.math cimport isnan
-from libc.stdint cimport INT64_MIN, int64_t
+from libc.stdint cimport int64_t
 
 from mta._core cimport MAX_PART, Forest, find_output, forest_restart, highest_bit, lowest_bit
+from mta._inside cimport REAL, InputState, RawColumn, Times
 from mta._monoids cimport Cell, Output
-from mta._vector cimport Vector
 
-import datetime as dt
-import operator
 from collections import namedtuple
 
 import numpy as np
@@ -20,87 +16,8 @@ from mta.plan import make_plan
 from mta.policies import Last
 from mta.snapshot import seal, unseal
 
-import_datetime()
-
 cdef enum:
     SINGLE_STEPS = 2
-    UNKNOWN = 0     # no value seen yet
-    INTEGER = 1
-    REAL = 2
-
-TYPE_NAMES = {UNKNOWN: "int", INTEGER: "int", REAL: "float"}
-EPOCH = dt.datetime(1970, 1, 1)
-EPOCH_UTC = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
-
-
-cdef class RawColumn:
-    """The values of one column inside the window, as pushed."""
-
-    cdef str name
-    cdef int type
-    cdef Vector values
-    cdef Vector valid      # None until the first null
-    cdef Cell now          # of the row being inserted
-    cdef int now_type
-    cdef bint now_valid
-
-    def __cinit__(self, str name):
-        self.name = name
-        self.values = Vector()
-
-    cdef int append(self) except -1:
-        if not self.now_valid and self.valid is None:
-            self.valid = Vector(False, self.values.first)
-            self.valid.extend(np.ones(len(self.values), np.uint8))
-        self.values.append(self.now.i)
-        if self.valid is not None:
-            self.valid.append(self.now_valid)
-        return 0
-
-    cdef inline bint is_valid(self, int64_t row, bint skip_nan) noexcept:
-        cdef Cell cell
-        if self.valid is not None and not self.valid.at(row):
-            return False
-        if skip_nan and self.type == REAL:
-            cell.i = self.values.at(row)
-            return not isnan(cell.f)
-        return True
-
-
-cdef class InputState:
-    """A column as some aggregates see it, with the number of non-null values before every row."""
-
-    cdef RawColumn column
-    cdef bint skip_nan
-    cdef int64_t seen      # non-null values ever
-    cdef Vector before     # per row inside: `seen` when it came; None until the first null
-
-    def __cinit__(self, RawColumn column, bint skip_nan):
-        self.column = column
-        self.skip_nan = skip_nan
-
-    cdef inline bint now_valid(self) noexcept:
-        return self.column.now_valid and not (
-            self.skip_nan and self.column.type == REAL and isnan(self.column.now.f))
-
-    cdef int append(self, int64_t row) except -1:
-        cdef bint valid = self.now_valid()
-        if not valid and self.before is None:
-            # So far every row was a value: row r had r before it.
-            self.before = Vector(True, self.column.values.first)
-            self.before.extend(np.arange(self.column.values.first, row))
-            self.seen = row
-        if self.before is not None:
-            self.before.append(self.seen)
-            self.seen += valid
-        return 0
-
-    cdef int64_t count(self, int64_t front, int64_t to, int64_t back) noexcept:
-        """Non-null values in rows [front, to) of a window that ends at back."""
-        if self.before is None:
-            return to - front
-        cdef int64_t start = self.before.at(front) if front < back else self.seen
-        return (self.before.at(to) if to < back else self.seen) - start
 
 
 cdef class StateForest:
@@ -114,7 +31,7 @@ cdef class StateForest:
         self.make()
 
     cdef int make(self) except -1:
-        source = TYPE_NAMES[self.input.column.type]
+        source = "float" if self.input.column.type == REAL else "int"
         self.forest = Forest(self.state.monoid, source, self.state.nan)
         return 0
 
@@ -172,13 +89,8 @@ cdef class Window:
     cdef list answers         # Answer
     cdef object make_result   # None: bare
     cdef str spec
-    cdef dict by_name
-    cdef Vector times
-    cdef str on
-    cdef object range
-    cdef bint aware           # times have a zone
-    cdef int64_t now          # time of the row being inserted
-    cdef int64_t last_time    # of the newest row ever inside
+    cdef Times times          # None: the policy asks for none
+    cdef int64_t most         # rows that the policy keeps, or -1
     cdef int64_t front        # row numbers
     cdef int64_t back
     cdef int64_t base         # row number of the forests' position 0
@@ -192,23 +104,22 @@ cdef class Window:
             self.make_result = make_result_type(names)
         plan = make_plan(pairs, 0)
         columns = {name: RawColumn(name) for name in plan.columns}
-        if self.on is not None and self.on in columns:
-            raise SpecError(f"on: {self.on!r} is the time; an aggregate can't use it as a value")
+        if self.times is not None and self.times.on in columns:
+            raise SpecError(f"on: {self.times.on!r} is the time; an aggregate can't use it as a value")
         inputs = {i: InputState(columns[i.column], i.skip_nan) for i in plan.inputs}
         states = plan.states
         self.raw = list(columns.values())
-        self.by_name = columns
         self.inputs = list(inputs.values())
         self.forests = [StateForest(inputs[s.input], s) for s in states]
         self.answers = [make_answer(o, inputs, states) for o in plan.outputs]
         self.spec = repr((pairs, policy if policy is None or isinstance(policy, Last) else "policy"))
 
     cdef int set_policy(self, policy) except -1:
-        if isinstance(policy, Last):
-            self.range = policy.range
-            if isinstance(policy.range, Duration):
-                self.on = policy.on
-                self.times = Vector()
+        self.most = -1
+        if isinstance(policy, Last) and isinstance(policy.range, Duration):
+            self.times = Times(policy.on, policy.range)
+        elif isinstance(policy, Last):
+            self.most = policy.range
         elif policy is not None and not callable(policy):
             raise SpecError(f"policy: {policy!r} is neither mta.last(...) nor a function")
         self.policy = policy
@@ -247,13 +158,13 @@ cdef class Window:
         """
         self.check_idle()
         self.read(row, time, columns)
-        if self.range is not None:
-            self.evict_to(self.last_front())
-            self.append()
-        else:
-            self.append()
-            if self.policy is not None:
-                self.enforce()
+        if self.times is not None:
+            self.evict_to(self.times.first_inside(self.front, self.back))
+        elif self.most >= 0:
+            self.evict_to(max(self.front, self.back + 1 - self.most))
+        self.append()
+        if self.times is None and self.most < 0 and self.policy is not None:
+            self.enforce()
         return self.result()
 
     def evict(self, int64_t n=1):
@@ -299,121 +210,36 @@ cdef class Window:
         """Fill `now` of every column from the arguments; the window itself stays as it is."""
         cdef RawColumn column
         if not columns and len(self.raw) == 1 and type(row) is not dict:
-            self.read_value(<RawColumn> self.raw[0], row)
-            if self.on is not None or time is not None:
+            (<RawColumn> self.raw[0]).read(row, self.back)
+            if self.times is not None or time is not None:
                 self.read_time(time)
             return 0
         if isinstance(row, dict):
             columns = {**row, **columns}
         elif row is not None or (not columns and self.raw):
-            if len(self.raw) != 1:
-                names = [c for c in self.by_name]
-                raise DataError(f"row: name the values, like push({names[0] if names else 'x'}=...); "
-                                f"the aggregates use {len(names)} columns")
-            columns = {next(iter(self.by_name)): row, **columns}
-        if time is not None:
-            columns = {self.on or "time": time, **columns}
+            columns = {self.only_column(): row, **columns}
         for column in self.raw:
             if column.name not in columns:
                 raise DataError(f"row {self.back}: no value for column {column.name!r}")
-            self.read_value(column, columns[column.name])
-        if self.on is not None or time is not None:
-            self.read_time(columns.get(self.on or "time"))
+            column.read(columns[column.name], self.back)
+        if time is None and self.times is not None:
+            time = columns.get(self.times.on)
+        if self.times is not None or time is not None:
+            self.read_time(time)
         return 0
 
-    cdef int read_value(self, RawColumn column, value) except -1:
-        column.now.i = 0
-        column.now_valid = True
-        if type(value) is float:
-            column.now_type = REAL
-            column.now.f = value
-        elif value is None or type(value).__name__ in ("NAType", "NaTType"):
-            column.now_type = column.type
-            column.now_valid = False
-        elif isinstance(value, (float, np.floating)):
-            self.read_value(column, float(value))
-        elif isinstance(value, (int, np.integer, np.bool_)):
-            if not -2**63 <= value < 2**63:
-                raise self.refuse(column, f"{value} does not fit in 64 bits")
-            column.now_type = INTEGER
-            column.now.i = value
-        else:
-            raise self.refuse(column, f"{value!r} is not a number")
-        if column.now_type != column.type and column.type != UNKNOWN:
-            self.check_change(column)
-        return 0
-
-    cdef object refuse(self, RawColumn column, str reason):
-        return DataError(f"row {self.back}: column {column.name!r}: {reason}")
-
-    cdef int check_change(self, RawColumn column) except -1:
-        """An int among floats, or the first float among ints: both must be exact."""
-        cdef int64_t value = column.now.i
-        if column.type == REAL:
-            column.now.f = <double> value
-            column.now_type = REAL
-            if not -2.0**63 <= column.now.f < 2.0**63 or <int64_t> column.now.f != value:
-                raise self.refuse(column, f"it holds floats, and none is {value} exactly")
-            return 0
-        values = column.values.view()
-        # A double of 2^63 does not convert back, and comes out different from any int64 it stood for.
-        inexact = values[values.astype(np.float64).astype(np.int64) != values]
-        if len(inexact):
-            raise self.refuse(column, f"a float where it holds {inexact[0]}, which no float is exactly")
-        return 0
+    cdef str only_column(self):
+        """The column that a bare value belongs to."""
+        if len(self.raw) != 1:
+            name = (<RawColumn> self.raw[0]).name if self.raw else "x"
+            raise DataError(f"row: name the values, like push({name}=...); "
+                            f"the aggregates use {len(self.raw)} columns")
+        return (<RawColumn> self.raw[0]).name
 
     cdef int read_time(self, value) except -1:
-        cdef int64_t ticks
-        if self.on is None:
+        if self.times is None:
             raise DataError("time: the policy of this window uses none")
-        if value is None:
-            raise DataError(f"row {self.back}: no time; give it as {self.on!r}")
-        if self.range.ticks:
-            try:
-                ticks = operator.index(value)
-            except (TypeError, OverflowError):
-                raise DataError(f"row {self.back}: {self.on}={value!r}: a range of {self.range} needs integer times") from None
-        else:
-            ticks = self.read_stamp(value)
-        if self.back > 0 and ticks < self.last_time:
-            raise DataError(f"row {self.back}: {self.on}={value!r} is before the row above it; "
-                            "a window takes rows in order of time (mta.rolling sorts them)")
-        self.now = ticks
-        return 0
-
-    cdef int64_t read_stamp(self, value) except? -1:
-        """Nanoseconds since the epoch of a datetime, pandas.Timestamp or numpy.datetime64."""
-        cdef bint aware = False
-        if isinstance(value, np.datetime64):
-            stamp = None if np.isnat(value) else int(value.astype("M8[ns]").astype(np.int64))
-            if stamp is not None and np.datetime64(stamp, "ns") != value:
-                raise DataError(f"row {self.back}: {self.on}={value!r} does not fit in 64-bit nanoseconds")
-        elif PyDateTime_Check(value):
-            aware = value.tzinfo is not None
-            delta = value - (EPOCH_UTC if aware else EPOCH)
-            stamp = (delta.days * 86400 + delta.seconds) * 10**9 + delta.microseconds * 1000
-            stamp += getattr(value, "nanosecond", 0)
-        else:
-            stamp = None
-        if stamp is None or not -2**63 <= stamp < 2**63:
-            raise DataError(f"row {self.back}: {self.on}={value!r}: a range of {self.range} needs a "
-                            "datetime between the years 1678 and 2261 (integer times go with ranges like '60i')")
-        if self.back > 0 and aware != self.aware:
-            raise DataError(f"row {self.back}: {self.on}={value!r}: times with and without a zone can't be compared")
-        self.aware = aware
-        return stamp
-
-    cdef int settle_type(self, RawColumn column) except -1:
-        """Take on the type of the row just read; ints inside are lifted again, as floats."""
-        cdef StateForest state
-        if column.type == INTEGER:
-            values = column.values.view()
-            values[:] = values.astype(np.float64).view(np.int64)
-        column.type = column.now_type
-        for state in self.forests:
-            if state.input.column is column:
-                self.rebuild(state)
-        return 0
+        return self.times.read(value, self.back)
 
     # --------------------------------------------------------------- rows in and out
 
@@ -425,7 +251,8 @@ cdef class Window:
             self.restart()
         for column in self.raw:
             if column.type != column.now_type:
-                self.settle_type(column)
+                column.settle_type()
+                self.rebuild_column(column)
         for state in self.forests:
             state.forest.insert_cell(state.input.column.now, state.input.now_valid())
         for source in self.inputs:
@@ -433,13 +260,12 @@ cdef class Window:
         for column in self.raw:
             column.append()
         if self.times is not None:
-            self.times.append(self.now)
-            self.last_time = self.now
+            self.times.append()
         self.back += 1
         return 0
 
     cdef int retract(self) except -1:
-        """Take the newest row back."""
+        """Take the newest row back (only windows with a function as policy do: they have no times)."""
         cdef RawColumn column
         cdef InputState source
         cdef StateForest state
@@ -447,15 +273,9 @@ cdef class Window:
         for state in self.forests:
             state.forest.retract()
         for source in self.inputs:
-            if source.before is not None:
-                source.seen = source.before.at(self.back)
-                source.before.pop()
+            source.retract()
         for column in self.raw:
-            column.values.pop()
-            if column.valid is not None:
-                column.valid.pop()
-        if self.times is not None:
-            self.times.pop()
+            column.retract()
         return 0
 
     cdef int restart(self) except -1:
@@ -475,37 +295,20 @@ cdef class Window:
         for state in self.forests:
             state.forest.ops.evict_to(&state.forest.state, front - self.base, NULL)
         for source in self.inputs:
-            if source.before is not None:
-                source.before.drop_to(front)
+            source.drop_to(front)
         for column in self.raw:
-            column.values.drop_to(front)
-            if column.valid is not None:
-                column.valid.drop_to(front)
+            column.drop_to(front)
         if self.times is not None:
-            self.times.drop_to(front)
+            self.times.ticks.drop_to(front)
         self.front = front
         return 0
 
-    cdef int64_t last_front(self) except -1:
-        """The first row that stays, once the row just read is inside."""
-        cdef int64_t low = self.front, high = self.back, middle, span
-        if not isinstance(self.range, Duration):
-            span = self.range
-            return max(low, high + 1 - span)
-        span = self.range.amount
-        if self.now < INT64_MIN + span:
-            return low
-        # Usually none or one goes; else the first that stays is found by bisection.
-        if low == high or self.times.at(low) > self.now - span:
-            return low
-        low += 1
-        while low < high:
-            middle = (low + high) // 2
-            if self.times.at(middle) > self.now - span:
-                high = middle
-            else:
-                low = middle + 1
-        return low
+    cdef int rebuild_column(self, RawColumn column) except -1:
+        cdef StateForest state
+        for state in self.forests:
+            if state.input.column is column:
+                self.rebuild(state)
+        return 0
 
     cdef int rebuild(self, StateForest state) except -1:
         """The forest of the rows inside, anew."""
@@ -583,12 +386,13 @@ cdef class Window:
             About 8 bytes a row and column (9 with nulls); `from_bytes` takes them back.
         """
         cdef RawColumn column
-        head = np.array([self.front, self.back, self.base, self.last_time, self.aware], "<i8")
-        parts = [head.tobytes(), b"" if self.times is None else self.times.view().astype("<i8").tobytes()]
+        head, ticks = [self.front, self.back, self.base, 0, 0], b""
+        if self.times is not None:
+            head[3:] = [self.times.newest, self.times.aware]
+            ticks = self.times.ticks.view().astype("<i8").tobytes()
+        parts = [np.array(head, "<i8").tobytes(), ticks]
         for column in self.raw:
-            parts.append(bytes([column.type, column.valid is not None]))
-            parts.append(column.values.view().astype("<i8").tobytes())
-            parts.append(b"" if column.valid is None else column.valid.view().tobytes())
+            parts += column.parts()
         return seal("window", self.spec, parts)
 
     @classmethod
@@ -608,20 +412,20 @@ cdef class Window:
         cdef RawColumn column
         cdef InputState source
         cdef StateForest state
-        cdef int64_t rows, row
+        cdef int64_t rows
         if len(parts) != 2 + 3 * len(self.raw) or len(parts[0]) != 40:
             raise SnapshotError("snapshot: damaged (the columns do not fit)")
-        self.front, self.back, self.base, self.last_time, aware = np.frombuffer(parts[0], "<i8").tolist()
-        self.aware = aware
+        self.front, self.back, self.base, newest, aware = np.frombuffer(parts[0], "<i8").tolist()
         rows = self.back - self.front
-        if not 0 <= self.base <= self.front <= self.back or len(parts[1]) != (8 * rows if self.on else 0):
+        expected = 0 if self.times is None else 8 * rows
+        if not 0 <= self.base <= self.front <= self.back or len(parts[1]) != expected:
             raise SnapshotError("snapshot: damaged (the rows do not fit)")
         if self.times is not None:
-            self.times = filled(parts[1], self.front)
+            self.times.load(parts[1], self.front, newest, aware)
         for place, column in enumerate(self.raw):
-            load_column(column, parts[2 + 3 * place:5 + 3 * place], self.front, rows)
+            column.load(parts[2 + 3 * place:5 + 3 * place], self.front, rows)
         for source in self.inputs:
-            load_counts(source, self.front, self.back)
+            source.load(self.front, self.back)
         for state in self.forests:
             self.rebuild(state)
         return 0
@@ -728,32 +532,3 @@ cdef Answer make_answer(output, dict inputs, list states):
     answer.ddof = output.aggregate.ddof if output.aggregate.fn in ("var", "std") else -1
     answer.need = output.need
     return answer
-
-
-cdef Vector filled(bytes data, int64_t first, bint wide=True):
-    cdef Vector vector = Vector(wide, first)
-    vector.extend(np.frombuffer(data, "<i8" if wide else np.uint8))
-    return vector
-
-
-cdef int load_column(RawColumn column, list parts, int64_t first, int64_t rows) except -1:
-    head, values, valid = parts
-    if len(head) != 2 or head[0] > REAL or len(values) != 8 * rows or len(valid) != (rows if head[1] else 0):
-        raise SnapshotError(f"snapshot: damaged (column {column.name!r} does not fit)")
-    column.type = head[0]
-    column.values = filled(values, first)
-    column.valid = filled(valid, first, False) if head[1] else None
-    return 0
-
-
-cdef int load_counts(InputState source, int64_t front, int64_t back) except -1:
-    """Counts are differences, so they may start anew from the front."""
-    cdef int64_t row, rows = back - front
-    source.before = None
-    source.seen = back
-    valid = np.array([source.column.is_valid(row, source.skip_nan) for row in range(front, back)], bool)
-    if not valid.all():
-        source.before = Vector(True, front)
-        source.before.extend(front + np.cumsum(valid) - valid)
-        source.seen = front + valid.sum()
-    return 0
