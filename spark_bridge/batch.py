@@ -66,14 +66,15 @@ def apply(spec: Rolling, sdf: DataFrame) -> DataFrame:
 
 def _sorted(spec: Rolling, sdf: DataFrame) -> DataFrame:
     """Each key's rows in one partition, in order of (time, arrival)."""
-    order = [F.col(_quoted(name)) for name in (*spec.by, *([spec.on] if spec.on else []))]
+    order = [F.col(quoted(name)) for name in (*spec.by, *([spec.on] if spec.on else []))]
     numbered = sdf.withColumn(ARRIVAL, F.monotonically_increasing_id())
     keys = order[: len(spec.by)]
     parted = numbered.repartition(*keys) if keys else numbered.repartition(1)
     return parted.sortWithinPartitions(*order, F.col(ARRIVAL))
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A column name as Spark takes it whatever is in it."""
     return "`" + name.replace("`", "``") + "`"
 
 

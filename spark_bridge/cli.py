@@ -25,7 +25,7 @@ import mta
 from mta.aggregates import Aggregate
 from mta.errors import DataError, MtaError, SpecError
 from mta.windows import CLOSED, TIES, Rolling
-from spark_bridge.batch import _quoted, apply
+from spark_bridge.batch import quoted, apply
 from spark_bridge.console import Progress, open_session
 
 PROGRAM = "python -m spark_bridge"
@@ -323,7 +323,7 @@ def _read_csv(spark: SparkSession, path: str, given: dict[str, str]) -> DataFram
 
 
 def _reject_text(sdf: DataFrame, name: str, options: argparse.Namespace) -> NoReturn:
-    column = F.col(_quoted(name))
+    column = F.col(quoted(name))
     if options.format != "csv":
         raise DataError(f"on: column {name!r} is text; cast it to a timestamp first")
     pattern = dict(options.option).get("timestampFormat")

@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from mta import Spec
 from mta._frames_arrow import ArrowFrame, arrow_answer
 from mta.engine import Ints, Ticks, find_bounds, slide_columns, time_axis, time_values
+from mta.errors import DataError
 from mta.frames import Answer
 from mta.plan import check_types, make_plan
 from mta.track import Track
@@ -113,9 +115,25 @@ class SortedRun:
             self.ticks = self.ticks or Ticks(None, 1, None, 0)
             return frame, None
         column = frame.column(self.spec.on)
+        if column.valid is not None:
+            raise DataError(_null_time(self.spec.on, column.valid, table))
         if self.ticks is None:
             self.ticks = time_axis(self.spec, column)
         return frame, time_values(column, self.ticks)
+
+
+def _null_time(on: str, valid: NDArray[np.bool_], table: pa.Table) -> str:
+    """Row numbers mean nothing in a sorted partition, so the first such row is shown instead."""
+    rows = np.flatnonzero(~valid)
+    shown = ", ".join(
+        f"{name}={value!r}"
+        for name, value in table.slice(int(rows[0]), 1).to_pylist()[0].items()
+        if name != ARRIVAL
+    )
+    return (
+        f"on: column {on!r} is null in {len(rows)} of {len(valid)} rows of a batch; the first of "
+        f"them: {shown}; a row without a time has no window"
+    )
 
 
 def _with_answers(rows: pa.Table, made: list[Answer]) -> pa.Table:
