@@ -1,19 +1,21 @@
-from typing import Self
-
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Self, disjoint_base
 
 _Ints = NDArray[np.int64]
 
+@disjoint_base
 class Bounds:
     rows: int
     @property
     def include_self(self) -> bool: ...
     def arrays(self) -> tuple[_Ints, _Ints]: ...
 
+@disjoint_base
 class RowBounds(Bounds):
     def __new__(cls, offsets: _Ints, first: int, last: int) -> Self: ...
 
+@disjoint_base
 class TimeBounds(Bounds):
     def __new__(
         cls,
