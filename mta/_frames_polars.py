@@ -76,9 +76,9 @@ def _temporal(dtype: Any) -> tuple[str, str]:
 
 def _series(answer: Answer) -> pl.Series:
     series = pl.Series(answer.name, answer.values)
+    if answer.valid is not None:
+        series = series.scatter(np.flatnonzero(~answer.valid), None)
     like = answer.like
     if like is not None:
         series = (series.cast(pl.Int32) if like.kind == "date" else series).cast(like.dtype)
-    if answer.valid is not None:
-        series = series.scatter(np.flatnonzero(~answer.valid), None)
-    return series.alias(answer.name)
+    return series

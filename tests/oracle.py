@@ -87,8 +87,9 @@ def _inside_by_time(rows: Sequence[Row], j: int, i: int, spec: Rolling) -> bool:
     now, then = rows[i][spec.on], rows[j][spec.on]
     right = now - spec.lag
     left = -math.inf if spec.range is None else right - spec.range
-    if spec.ties == "arrival":
+    if spec.ties == "arrival" and not spec.lag:
         # The right edge lies between two rows of one instant, just before or just after row i.
+        # With a lag it lies elsewhere, and all rows of one instant are on one side of it.
         closed_right = spec.closed in ("right", "both")
         before_right = (then, j) <= (right, i) if closed_right else (then, j) < (right, i)
         return before_right and (then >= left if spec.closed in ("left", "both") else then > left)

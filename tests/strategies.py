@@ -122,9 +122,7 @@ def rollings(draw: st.DrawFn, fns: tuple[str, ...] = NUMERIC, tick: int = 1) -> 
     lag = draw(st.sampled_from([0, 0, 0, 1, 3, -1, -4]))
     by = draw(st.sampled_from([(), (), ("k0",), ("k0", "k1")]))
     by_time = on is not None and kind != "rows"
-    if kind == "all" and on is None:
-        lag = 0  # neither time nor rows to count the lag in
-    arrival = by_time and not lag and draw(st.booleans())
+    arrival = not (by_time and lag < 0) and draw(st.booleans())
     return Rolling(
         aggs=draw(aggregates(fns)),
         kind=kind,

@@ -47,7 +47,8 @@ def test_longer_input(sample, spec):
 
 @pytest.mark.parametrize("closed", CLOSED)
 @pytest.mark.parametrize(
-    ("ties", "lag"), [("peers", 0), ("arrival", 0), ("peers", 2), ("peers", -2)]
+    ("ties", "lag"),
+    [("peers", 0), ("arrival", 0), ("peers", 2), ("arrival", 2), ("arrival", 1), ("peers", -2)],
 )
 def test_every_edge_rule_over_every_order_of_ties(closed, ties, lag):
     """All 27 arrival orders of three ticks, twice over: no edge goes untested by chance."""
