@@ -254,6 +254,18 @@ def test_values_of_any_type_can_be_counted(kind, type_, values):
     assert [r["n"] for r in rows] == present and [r["all"] for r in rows] == [1, 2, 3]
 
 
+# ---- windows of rows without a time ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lag", [0, 1, 3, -1, -9])
+@pytest.mark.parametrize("closed", ["right", "left"])
+def test_everything_so_far_with_a_lag_of_rows(lag, closed):
+    values = [1, 2, 4, 8, 16]
+    spec = mta.rolling(None, lag=lag, closed=closed).agg(s=agg.sum("x"))
+    ends = [max(0, i - lag + (closed == "right")) for i in range(5)]
+    assert spec({"x": np.array(values)})["s"].tolist() == [sum(values[:end]) for end in ends]
+
+
 # ---- layouts in memory -----------------------------------------------------------------------
 
 

@@ -156,6 +156,8 @@ def test_dictionaries_of_arrow_are_what_they_decode_to():
     assert numbered(pa.table({"k": with_null})) == [1, 1, 2, 3]
     repeated = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 0]), pa.array(["a", "a", "b"]))
     assert numbered(pa.table({"k": repeated})) == [1, 2, 1, 3]
+    wrapped = pd.arrays.ArrowExtensionArray(pa.chunked_array([repeated]))
+    assert numbered(pd.DataFrame({"k": wrapped})) == [1, 2, 1, 3]
     chunks = [pa.array(list(text)).dictionary_encode() for text in ("ab", "ba", "cb")]
     assert numbered(pa.table({"k": pa.chunked_array(chunks)})) == [1, 1, 2, 2, 1, 3]
 
@@ -211,9 +213,21 @@ def test_text_that_looks_like_a_mark_is_not_taken_for_nan():
     assert numbered({"k": array}) == [1, 1, 2, 2, 1]
 
 
+@pytest.mark.parametrize("wrap", [dict, pd.DataFrame])
+def test_none_and_nan_among_objects_are_two_keys(wrap):
+    for keys in (
+        ["a", None, NAN, "a", None, np.float32("nan"), float("nan")],
+        [1.5, None, NAN, 1.5, None, NAN, decimal.Decimal("NaN")],
+    ):
+        array = np.empty(len(keys), dtype=object)
+        array[:] = keys
+        frame = wrap({"k": pd.Index(array, dtype=object) if wrap is pd.DataFrame else array})
+        assert numbered(frame) == [1, 1, 1, 2, 2, 2, 3]
+
+
 def test_missing_values_among_objects_are_nulls():
-    array = np.array(["a", None, pd.NA, pd.NaT, "a"], dtype=object)
-    assert numbered({"k": array}) == numbered(pd.DataFrame({"k": array})) == [1, 1, 2, 3, 2]
+    array = np.array(["a", None, pd.NA, pd.NaT, "a", np.datetime64("NaT")], dtype=object)
+    assert numbered({"k": array}) == numbered(pd.DataFrame({"k": array})) == [1, 1, 2, 3, 2, 4]
 
 
 ODD = {

@@ -245,6 +245,15 @@ def test_variance_of_integers_far_from_zero(values, n):
     check(values, n, "int64", ("var", "std"))
 
 
+@pytest.mark.parametrize("base", [2**53, 2**53 + 1, 2**60 + 3, 2**63 - 12, -(2**63)])
+@pytest.mark.parametrize("fn", ["var", "std"])
+def test_variance_of_integers_that_are_no_doubles(base, fn):
+    """They are taken as they are, not rounded to the nearest double first."""
+    check([base + d for d in (0, 1, 3, 1, 11, 11, 11)], 3, "int64", (fn,))
+    assert run([base, base + 1], 2, (fn,), np.int64)[fn][1] == (0.5 if fn == "var" else 0.5**0.5)
+    check([base, 0, -base - 1, 5], 4, "int64", (fn,))
+
+
 # ---- NaN modes, min_count, nulls -------------------------------------------------------------
 
 

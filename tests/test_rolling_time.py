@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import mta
 from kinds import KINDS, build, read
 from mta import agg
+from mta.errors import DataError
 from oracle import Agg, Rolling, answers, differences
 from strategies import CLOSED, engine_spec
 
@@ -77,12 +78,40 @@ def test_dates_are_times_too(kind):
     check(kind, "date", [3, 1, 1, 2, -4, 7], NANOSECONDS["d"], (2, "d"))
 
 
-@pytest.mark.parametrize("unit", ["h", "m", "D"])
-def test_other_units_of_numpy(unit):
-    times = np.array([3, 1, 2], "i8").view(f"M8[{unit}]")
-    span = np.timedelta64(2, unit)
-    got = mta.rolling(span, on="t").agg(s=agg.sum("i"))({"t": times, "i": np.array([1, 2, 4])})
-    assert got["s"].tolist() == [5, 2, 6]
+@pytest.mark.parametrize("unit", ["W", "D", "h", "m", "s", "ms", "us", "ns"])
+@pytest.mark.parametrize("step", [1, 2, 25])
+@pytest.mark.parametrize("order", "<>")
+def test_units_of_numpy_with_any_step(unit, step, order):
+    times = (
+        np.array([3, 1, 2, -7], "i8").view(f"M8[{step}{unit}]").astype(f"{order}M8[{step}{unit}]")
+    )
+    span = np.timedelta64(2 * step, unit)
+    spec = mta.rolling(span, on="t").agg(s=agg.sum("i"), last=agg.max("t"))
+    got = spec({"t": times, "i": np.array([1, 2, 4, 8])})
+    assert got["s"].tolist() == [5, 2, 6, 8]
+    assert got["last"].dtype == times.dtype and (got["last"] == times).all()
+
+
+@pytest.mark.parametrize("unit", ["M", "Y"])
+def test_months_and_years_of_numpy(unit):
+    """They are instants like others; only a range can't be one of months."""
+    times = np.array(["2024-02", "2024-01", "2023-03"], f"M8[{unit}]")
+    got = mta.rolling("366d", on="t").agg(n=agg.count())({"t": times})
+    assert got["n"].tolist() == {"M": [3, 2, 1], "Y": [3, 3, 1]}[unit]
+
+
+@pytest.mark.parametrize("unit", ["ps", "fs", "as"])
+def test_units_finer_than_nanoseconds_are_refused(unit):
+    with pytest.raises(DataError, match="'t'"):
+        mta.rolling("1s", on="t").agg(n=agg.count())({"t": np.array([1, 2], f"M8[{unit}]")})
+
+
+def test_days_beyond_nanoseconds():
+    """Coarse units are told in seconds, where all of history fits."""
+    times = np.array(["-9999-01-01", "9999-01-01", "NaT"], "M8[D]")
+    assert mta.rolling("1h", on="t").agg(n=agg.count())({"t": times[:2]})["n"].tolist() == [1, 1]
+    with pytest.raises(DataError, match=r"'t'.*row 2"):
+        mta.rolling("1d", on="t").agg(n=agg.count())({"t": times})
 
 
 def test_dates_take_hours():

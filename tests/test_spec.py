@@ -171,6 +171,12 @@ def test_json_with_a_part_of_a_wrong_type_is_refused(key):
             mta.spec_from_json(_change(**{key: bad}))
 
 
+@pytest.mark.parametrize("window", [[], {}, None, "", "sliding", 3], ids=repr)
+def test_json_of_an_unknown_window_is_refused(window):
+    with pytest.raises(SpecError, match="window"):
+        mta.spec_from_json(_change(window=window))
+
+
 @pytest.mark.parametrize(
     "aggs",
     [

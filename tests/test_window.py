@@ -322,7 +322,7 @@ def test_evicting_what_is_not_there():
     assert len(window) == 0
 
 
-@pytest.mark.parametrize("policy", [mta.last(3), lambda total, old: total.n - old.n >= 3, None])
+@pytest.mark.parametrize("policy", [mta.last(3), None])
 def test_a_sum_that_does_not_fit(policy):
     """The row is inside all the same, and the answers are back once the sum fits again."""
     window = mta.Window(SMALL, policy)
@@ -333,6 +333,17 @@ def test_a_sum_that_does_not_fit(policy):
     with pytest.raises(OverflowError, match="s: "):
         window.result()
     assert window.push(x=-5) == (3, 2**63 - 5, 2**63 - 1)
+
+
+def test_a_sum_that_does_not_fit_leaves_a_policy_of_ones_own_undecided():
+    """It can't be asked without the sum: the row has not come."""
+    window = mta.Window(SMALL, lambda total, old: total.n - old.n >= 3)
+    window.push(x=2**63 - 1)
+    assert "s: " in unchanged(window, lambda: window.push(x=1), OverflowError)
+    assert window.push(x=-5) == (2, 2**63 - 6, 2**63 - 1)
+    window.insert(x=9)  # which asks nobody
+    with pytest.raises(OverflowError, match="s: "):
+        window.result()
 
 
 @pytest.mark.parametrize(
