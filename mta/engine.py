@@ -79,22 +79,31 @@ def time_axis(spec: Rolling, column: Column) -> Ticks:
     """The range and the lag in ticks of the column, or of the least finer unit that is exact."""
     if column.kind not in ("time", "date", "int", "uint"):
         raise DataError(f"on: column {column.name!r} is {column.dtype}, not times or integers")
+    check_lengths(spec, column.name, column.unit is not None)
     unit = column.unit or "i"
-    lengths = [x for x in (spec.range, spec.lag) if isinstance(x, Duration)]
-    for length in lengths:
-        if length.ticks and column.unit is not None:
-            raise SpecError(f"range: {length} counts integers, but {column.name!r} holds times")
-        if not length.ticks and column.unit is None:
-            raise SpecError(
-                f"range: {length} is a time, but column {column.name!r} holds integers; "
-                "write it in their ticks, like '3600i'"
-            )
+    lengths = _lengths(spec)
     start = _FINER.index(unit) if unit != "i" else 0
     for finer in _FINER[start:] if unit != "i" else ("i",):
         if all(length.in_unit(finer) is not None for length in lengths):
             break
     scale = NANOSECONDS[unit] // NANOSECONDS[finer] if unit != "i" else 1
     return Ticks(unit, scale, _in_ticks(spec.range, finer), _in_ticks(spec.lag, finer) or 0)
+
+
+def check_lengths(spec: Rolling, on: str, holds_times: bool) -> None:
+    """Refuse a range or lag of time over a column of integers, and one of ticks over times."""
+    for length in _lengths(spec):
+        if length.ticks and holds_times:
+            raise SpecError(f"range: {length} counts integers, but column {on!r} holds times")
+        if not length.ticks and not holds_times:
+            raise SpecError(
+                f"range: {length} is a time, but column {on!r} holds integers; "
+                "write it in their ticks, like '3600i'"
+            )
+
+
+def _lengths(spec: Rolling) -> list[Duration]:
+    return [x for x in (spec.range, spec.lag) if isinstance(x, Duration)]
 
 
 def _in_ticks(length: int | Duration | None, unit: str) -> int | None:

@@ -13,9 +13,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from mta.engine import check_lengths
 from mta.errors import ColumnError, DataError, SpecError
 from mta.windows import Rolling
-from spark_bridge.worker import ARRIVAL, answer_batches
+from spark_bridge.worker import answer_batches
 
 
 def apply(spec: Rolling, sdf: DataFrame) -> DataFrame:
@@ -56,21 +57,26 @@ def apply(spec: Rolling, sdf: DataFrame) -> DataFrame:
     if sdf.isStreaming:
         raise DataError("sdf: this is a stream; so far only batch DataFrames can be answered")
     schema = _output_schema(spec, sdf.schema)
-    text = spec.to_json()
+    text, names = spec.to_json(), sdf.columns
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
-        return answer_batches(text, batches)
+        return answer_batches(text, names, batches)
 
     return _sorted(spec, sdf).mapInArrow(run, schema)
 
 
 def _sorted(spec: Rolling, sdf: DataFrame) -> DataFrame:
-    """Each key's rows in one partition, in order of (time, arrival)."""
-    order = [F.col(quoted(name)) for name in (*spec.by, *([spec.on] if spec.on else []))]
-    numbered = sdf.withColumn(ARRIVAL, F.monotonically_increasing_id())
-    keys = order[: len(spec.by)]
+    """Each key's rows in one partition, in order of (time, arrival).
+
+    The columns are called c0, c1, … on the way, because mapInArrow reads dots and backticks in a
+    name as syntax; the last one is the arrival.
+    """
+    plain = {name: f"c{i}" for i, name in enumerate(sdf.columns)}
+    arrival = f"c{len(plain)}"
+    numbered = sdf.toDF(*plain.values()).withColumn(arrival, F.monotonically_increasing_id())
+    keys = [plain[name] for name in spec.by]
     parted = numbered.repartition(*keys) if keys else numbered.repartition(1)
-    return parted.sortWithinPartitions(*order, F.col(ARRIVAL))
+    return parted.sortWithinPartitions(*keys, *([plain[spec.on]] if spec.on else []), arrival)
 
 
 def quoted(name: str) -> str:
@@ -89,11 +95,13 @@ def _output_schema(spec: Rolling, schema: T.StructType) -> T.StructType:
         if name not in fields:
             known = ", ".join(schema.names)
             raise ColumnError(f"{argument}: no column {name!r}; there are: {known}")
+    for name in spec.by:
+        _check_key(fields[name])
     if spec.on is not None:
         _check_time(spec, fields[spec.on])
     answers = []
     for name, aggregate in spec.aggs:
-        if name in fields or name == ARRIVAL:
+        if name in fields:
             raise SpecError(f"agg: {name!r} is a column of the input; give the answer another name")
         source = None if aggregate.column is None else fields[aggregate.column]
         kind = _answer_type(name, aggregate, source)
@@ -108,6 +116,12 @@ def _named_columns(spec: Rolling) -> list[tuple[str, str]]:
     return named + [(a.column, f"agg.{a.fn}") for _, a in spec.aggs if a.column is not None]
 
 
+def _check_key(field: T.StructField) -> None:
+    kind = field.dataType
+    if isinstance(kind, (T.ArrayType, T.MapType, T.StructType, T.VariantType)):
+        raise DataError(f"by: column {field.name!r}: a {kind.simpleString()} can't be a key")
+
+
 def _check_time(spec: Rolling, field: T.StructField) -> None:
     times = (T.TimestampType, T.TimestampNTZType, T.DateType)
     if not isinstance(field.dataType, (*times, T.IntegralType)):
@@ -115,6 +129,7 @@ def _check_time(spec: Rolling, field: T.StructField) -> None:
             f"on: column {field.name!r} is {field.dataType.simpleString()}, "
             "not a timestamp, a date or an integer"
         )
+    check_lengths(spec, field.name, not isinstance(field.dataType, T.IntegralType))
 
 
 def _answer_type(name: str, aggregate: Any, field: T.StructField | None) -> T.DataType:
@@ -123,7 +138,7 @@ def _answer_type(name: str, aggregate: Any, field: T.StructField | None) -> T.Da
         return T.LongType()
     kind = field.dataType
     integral = isinstance(kind, (T.IntegralType, T.BooleanType))
-    times = (T.TimestampType, T.TimestampNTZType, T.DateType)
+    times = (T.TimestampType, T.TimestampNTZType, T.DateType, T.DayTimeIntervalType)
     floating = isinstance(kind, (T.FloatType, T.DoubleType))
     if aggregate.fn in ("min", "max") and (integral or floating or isinstance(kind, times)):
         return kind

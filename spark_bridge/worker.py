@@ -22,16 +22,19 @@ from mta.frames import Answer
 from mta.plan import check_types, make_plan
 from mta.track import Track
 
-# The column that tells the order of arrival, through the shuffle and not beyond.
-ARRIVAL = "__mta_arrival"
 
+def answer_batches(
+    spec_json: str, names: list[str], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a sorted partition with their answers; the function that mapInArrow calls.
 
-def answer_batches(spec_json: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows of a sorted partition with their answers; the function that mapInArrow calls."""
+    names : of the columns; whatever comes after them has only served to sort
+    """
     run = SortedRun(Spec.from_json(spec_json))
     for batch in batches:
         if batch.num_rows:
-            yield from _as_batches(run.feed(pa.Table.from_batches([batch])))
+            table = pa.Table.from_batches([batch]).select(range(len(names))).rename_columns(names)
+            yield from _as_batches(run.feed(table))
     yield from _as_batches(run.finish())
 
 
@@ -125,11 +128,8 @@ class SortedRun:
 def _null_time(on: str, valid: NDArray[np.bool_], table: pa.Table) -> str:
     """Row numbers mean nothing in a sorted partition, so the first such row is shown instead."""
     rows = np.flatnonzero(~valid)
-    shown = ", ".join(
-        f"{name}={value!r}"
-        for name, value in table.slice(int(rows[0]), 1).to_pylist()[0].items()
-        if name != ARRIVAL
-    )
+    first = table.slice(int(rows[0]), 1).to_pylist()[0]
+    shown = ", ".join(f"{name}={value!r}" for name, value in first.items())
     return (
         f"on: column {on!r} is null in {len(rows)} of {len(valid)} rows of a batch; the first of "
         f"them: {shown}; a row without a time has no window"
@@ -137,8 +137,6 @@ def _null_time(on: str, valid: NDArray[np.bool_], table: pa.Table) -> str:
 
 
 def _with_answers(rows: pa.Table, made: list[Answer]) -> pa.Table:
-    if ARRIVAL in rows.column_names:
-        rows = rows.drop_columns([ARRIVAL])
     for answer in made:
         rows = rows.append_column(answer.name, arrow_answer(answer))
     return rows
