@@ -164,42 +164,111 @@ cdef int64_t find_edges(Edges* e, const int64_t* ts, int64_t start, int64_t stop
 
 cdef int64_t find_plain_edges(Edges* e, const int64_t* ts, int64_t start, int64_t stop, int64_t end,
                               bint final, int64_t* lo, int64_t* hi) noexcept nogil:
-    """No lag, and no edge before the first tick of int64: 64-bit arithmetic does.
+    """No lag, and no edge before the first tick of int64: 64-bit arithmetic does."""
+    cdef int64_t row
+    find_ends(e, ts, start, stop, end, hi)
+    if e.right and not e.arrival and not final:
+        # More rows of the last time may come.
+        while stop > start and hi[stop - 1] == end:
+            stop -= 1
+    if stop == start:
+        return 0
+    e.last = hi[stop - 1]
+    if e.unbounded:
+        for row in range(start, stop):
+            lo[row] = min(e.first, hi[row])
+        return stop - start
+    find_fronts(e, ts, start, stop, end, lo)
+    for row in range(start, stop):
+        lo[row] = min(lo[row], hi[row])
+    return stop - start
 
-    The front moves by up to four rows without a branch, since how many rows leave at a step is what
-    a processor can't foresee (measured: 14 ns a row with a branch a row, 4 without).
-    """
-    cdef int64_t i = start, row, f = e.first, edge, step, run
-    cdef int64_t span = <int64_t> e.lower - (not e.left)    # rows of times before t - span leave
-    # Rows of the first time may have been answered already; its first row is where `last` stands.
-    cdef int64_t begin = e.last if e.last < start and ts[e.last] == ts[start] else start
-    while i < stop:
-        if e.ties <= i:
-            e.ties = i + 1
-            while e.ties < end and ts[e.ties] == ts[i]:
+
+cdef void find_ends(Edges* e, const int64_t* ts, int64_t start, int64_t stop, int64_t end,
+                    int64_t* hi) noexcept nogil:
+    """hi of the rows start..stop: after the last row of the same time, before the first, or by place."""
+    cdef int64_t row, last
+    if e.arrival:
+        for row in range(start, stop):
+            hi[row] = row + e.right
+    elif e.right:
+        if e.ties < stop:
+            e.ties = stop
+            while e.ties < end and ts[e.ties] == ts[stop - 1]:
                 e.ties += 1
-        if e.ties == end and e.right and not e.arrival and not final:
-            break
-        if not e.unbounded:
-            edge = ts[i] - span
-            step = 4
-            while step == 4 and f + 4 <= end:
-                step = (ts[f] < edge) + (ts[f + 1] < edge) + (ts[f + 2] < edge) + (ts[f + 3] < edge)
-                f += step
-            if f + 4 > end:
-                while f < end and ts[f] < edge:
-                    f += 1
-        run = min(e.ties, stop)
-        for row in range(i, run):
-            if e.arrival:
-                e.last = row + e.right
-            else:
-                e.last = e.ties if e.right else begin
-            hi[row] = e.last
-            lo[row] = min(f, e.last)
-        i = begin = run
+        last = e.ties
+        for row in range(stop - 1, start - 1, -1):
+            hi[row] = last
+            last = last if row > start and ts[row - 1] == ts[row] else row
+    else:
+        # Rows of the first time may have been answered already; its first row is where `last` stands.
+        last = e.last if e.last < start and ts[e.last] == ts[start] else start
+        for row in range(start, stop):
+            if row > start and ts[row - 1] != ts[row]:
+                last = row
+            hi[row] = last
+
+
+cdef void find_fronts(Edges* e, const int64_t* ts, int64_t start, int64_t stop, int64_t end,
+                      int64_t* lo) noexcept nogil:
+    """lo of the rows start..stop: the first time that is not before t - span.
+
+    How many rows leave at a step is what a processor can't foresee, so the front moves without
+    branches. Each step then waits for the one before; four parts of the rows go side by side, their
+    fronts found by bisection. (All bounds, measured, ns a row: 14 with branches, 4.6 without, 3.9 in four parts.)
+    """
+    cdef int64_t span = <int64_t> e.lower - (not e.left)    # rows of times before t - span leave
+    cdef int64_t part = (stop - start) // 4, i
+    cdef int64_t f = e.first, f1, f2, f3
+    cdef const int64_t* t = ts + start
+    cdef int64_t* out = lo + start
+    if part >= LONG_PART:
+        f1 = bisect(ts, f, end, t[part] - span)
+        f2 = bisect(ts, f1, end, t[2 * part] - span)
+        f3 = bisect(ts, f2, end, t[3 * part] - span)
+        for i in range(part):
+            f = advance(ts, f, end, t[i] - span)
+            f1 = advance(ts, f1, end, t[part + i] - span)
+            f2 = advance(ts, f2, end, t[2 * part + i] - span)
+            f3 = advance(ts, f3, end, t[3 * part + i] - span)
+            out[i] = f
+            out[part + i] = f1
+            out[2 * part + i] = f2
+            out[3 * part + i] = f3
+        f = f3
+        start += 4 * part
+    for i in range(start, stop):
+        f = advance(ts, f, end, ts[i] - span)
+        lo[i] = f
     e.first = f
-    return i - start
+
+
+cdef enum:
+    LONG_PART = 32     # below, three bisections cost more than they save
+
+
+cdef inline int64_t advance(const int64_t* ts, int64_t f, int64_t end, int64_t edge) noexcept nogil:
+    """The first place from f on whose time is not before `edge`."""
+    cdef int64_t step = 4
+    while step == 4 and f + 4 <= end:
+        step = (ts[f] < edge) + (ts[f + 1] < edge) + (ts[f + 2] < edge) + (ts[f + 3] < edge)
+        f += step
+    if f + 4 > end:
+        while f < end and ts[f] < edge:
+            f += 1
+    return f
+
+
+cdef int64_t bisect(const int64_t* ts, int64_t low, int64_t high, int64_t edge) noexcept nogil:
+    """The same by bisection."""
+    cdef int64_t middle
+    while low < high:
+        middle = low + (high - low) // 2
+        if ts[middle] < edge:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 cdef int64_t find_any_edges(Edges* e, const int64_t* ts, int64_t start, int64_t stop, int64_t end,
