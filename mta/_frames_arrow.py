@@ -53,30 +53,52 @@ def _read_stream(data: Any) -> pa.Table:
         raise DataError(f"a {kind} is no table of named columns: {error}") from None
 
 
-def flatten(column: Any) -> Any:
-    """One array of a chunked one."""
+def _inner_type(dtype: Any) -> Any:
+    """What an encoded or wrapped type holds; None for a plain one."""
+    if pa.types.is_dictionary(dtype) or pa.types.is_run_end_encoded(dtype):
+        return dtype.value_type
+    return dtype.storage_type if isinstance(dtype, pa.BaseExtensionType) else None
+
+
+def _plain_type(dtype: Any) -> Any:
+    while (inner := _inner_type(dtype)) is not None:
+        dtype = inner
+    return dtype
+
+
+def _written_out(column: Any) -> Any:
+    """The column with dictionaries and runs decoded and extension types as what they store."""
+    while (inner := _inner_type(column.type)) is not None:
+        runs = pa.types.is_run_end_encoded(column.type)
+        column = pc.run_end_decode(column) if runs else column.cast(inner)
+    return column
+
+
+def _one_array(column: Any) -> Any:
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(array, pa.ChunkedArray):  # an empty one, or too long for one array
+    if isinstance(array, pa.ChunkedArray):  # an empty one
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     return array
 
 
+def _validity(column: Any) -> NDArray[np.bool_] | None:
+    return column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None
+
+
 def arrow_column(name: str, column: Any) -> Column:
-    """An Arrow array as plain arrays."""
-    array = flatten(column)
-    dtype = array.type
-    if pa.types.is_dictionary(dtype):
-        array = array.dictionary_decode()
-    valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
+    """An Arrow array, or a chunked one, as plain arrays."""
+    column = _written_out(column)
+    dtype, valid = column.type, _validity(column)
     if pa.types.is_null(dtype):
-        return Column(name, "float", np.zeros(len(array)), valid, dtype=dtype)
+        return Column(name, "float", np.zeros(len(column)), valid, dtype=dtype)
     if pa.types.is_temporal(dtype) and not pa.types.is_time(dtype):
-        return _temporal(name, array, valid)
+        return _temporal(name, _one_array(column), valid)
     kinds = (pa.types.is_floating, pa.types.is_integer, pa.types.is_boolean)
-    if not any(is_kind(array.type) for is_kind in kinds):
+    if not any(is_kind(dtype) for is_kind in kinds):
         return Column(name, "other", None, valid, dtype=dtype)
+    array = _one_array(column)
     if valid is not None:
-        array = pc.fill_null(array, pa.scalar(0).cast(array.type))
+        array = pc.fill_null(array, pa.scalar(0).cast(dtype))
     return plain_column(name, array.to_numpy(zero_copy_only=False), valid, dtype)
 
 
@@ -95,17 +117,22 @@ def _temporal(name: str, array: Any, valid: NDArray[np.bool_] | None) -> Column:
 
 def encode_arrow(name: str, column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
     """Dictionary codes, and where the value is not null."""
-    array = flatten(column)
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()  # its dictionary may name a value twice
     try:
-        array = array.dictionary_encode()
+        if pa.types.is_dictionary(column.type):
+            array = _one_array(column)
+            # A dictionary may name a value twice, and null as well.
+            codes = _written_out(array.dictionary).dictionary_encode().indices.take(array.indices)
+        else:
+            chunks = _chunked(_written_out(column)).dictionary_encode().chunks
+            codes = _one_array(pa.chunked_array([c.indices for c in chunks], pa.int32()))
     except pa.ArrowNotImplementedError:
-        raise DataError(f"by: column {name!r}: a {array.type} can't be a key") from None
-    codes = pc.fill_null(array.indices.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
-    if not array.null_count:
-        return codes, None
-    return codes, array.is_valid().to_numpy(zero_copy_only=False)
+        raise DataError(f"by: column {name!r}: {column.type} can't be a key") from None
+    filled = pc.fill_null(codes.cast(pa.int64()), 0)
+    return filled.to_numpy(zero_copy_only=False), _validity(codes)
+
+
+def _chunked(column: Any) -> Any:
+    return column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
 
 
 def arrow_answer(answer: Answer) -> Any:
@@ -115,7 +142,9 @@ def arrow_answer(answer: Answer) -> Any:
     like = answer.like
     if like is None or like.dtype is None:
         return array
-    dtype = like.dtype.value_type if pa.types.is_dictionary(like.dtype) else like.dtype
+    dtype = _plain_type(like.dtype)
+    if pa.types.is_null(dtype):
+        return pa.nulls(len(array))
     if like.kind == "date" and like.unit == "d":
         array = array.cast(pa.int32())
     return array.cast(dtype)

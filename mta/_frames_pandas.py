@@ -32,6 +32,8 @@ class PandasFrame(Frame):
         series = self.data[name]
         if isinstance(series, pd.DataFrame):
             raise DataError(f"column {name!r}: there are {series.shape[1]} of this name")
+        if isinstance(series.dtype, pd.SparseDtype):
+            series = series.sparse.to_dense()
         dtype = series.dtype
         if isinstance(dtype, pd.ArrowDtype):
             from mta._frames_arrow import arrow_column

@@ -119,7 +119,7 @@ def _named_columns(spec: Rolling) -> list[tuple[str, str]]:
 def _check_key(field: T.StructField) -> None:
     kind = field.dataType
     if isinstance(kind, (T.ArrayType, T.MapType, T.StructType, T.VariantType)):
-        raise DataError(f"by: column {field.name!r}: a {kind.simpleString()} can't be a key")
+        raise DataError(f"by: column {field.name!r}: {kind.simpleString()} can't be a key")
 
 
 def _check_time(spec: Rolling, field: T.StructField) -> None:

@@ -249,7 +249,7 @@ def test_what_can_be_refused_before_the_job_runs(spark):
     with pytest.raises(SpecError, match="agg"):
         spark_bridge.apply(rows, sdf)
     with pytest.raises(DataError, match="Spark DataFrame"):
-        spark_bridge.apply(rows.agg(n=agg.count()), sdf.toPandas())
+        spark_bridge.apply(rows.agg(n=agg.count()), {"x": np.ones(3)})
     for range_, lag in (("1h", None), (None, "1h")):
         spec = mta.rolling(range_, on="t", lag=lag).agg(n=agg.count())
         with pytest.raises(SpecError, match="'t' holds integers"):
