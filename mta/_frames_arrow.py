@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from mta.errors import DataError
-from mta.frames import Answer, Column, Frame, plain_column
+from mta.frames import Answer, Column, Frame, null_column, plain_column
 
 
 class ArrowFrame(Frame):
@@ -90,7 +90,7 @@ def arrow_column(name: str, column: Any) -> Column:
     column = _written_out(column)
     dtype, valid = column.type, _validity(column)
     if pa.types.is_null(dtype):
-        return Column(name, "float", np.zeros(len(column)), valid, dtype=dtype)
+        return null_column(name, len(column), dtype)
     if pa.types.is_temporal(dtype) and not pa.types.is_time(dtype):
         return _temporal(name, _one_array(column), valid)
     kinds = (pa.types.is_floating, pa.types.is_integer, pa.types.is_boolean)

@@ -1,6 +1,7 @@
 """Dicts of NumPy arrays in and out.
 
-A NaN is a value. What is masked, NaT, or None in an array of objects, is null.
+A NaN is a value. What is masked, NaT, or None in an array of objects, is null. A list is an array
+of objects: NumPy itself would round integers beside a float and make text of numbers beside text.
 """
 
 from __future__ import annotations
@@ -57,7 +58,12 @@ class NumpyFrame(Frame):
 
 
 def _as_array(name: str, values: Any) -> Any:
-    array = values if isinstance(values, np.ndarray) else np.asarray(values)
+    if isinstance(values, (list, tuple, range)):
+        return np.fromiter(values, object, len(values))
+    if not isinstance(getattr(values, "dtype", None), np.dtype):
+        kind = f"{type(values).__module__}.{type(values).__qualname__}"
+        raise DataError(f"column {name!r}: is a {kind}; a dict has to hold NumPy arrays")
+    array = np.asanyarray(values)  # of a pandas.Series, too
     if array.ndim != 1:
         raise DataError(f"column {name!r}: has {array.ndim} dimensions, a column has one")
     if isinstance(array, np.ma.MaskedArray) and array.dtype == object:

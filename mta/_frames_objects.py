@@ -10,13 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mta.errors import DataError
-from mta.frames import Column, plain_column
+from mta.frames import Column, null_column, plain_column
 
 
 def object_column(name: str, data: NDArray[Any]) -> Column:
     """The column, where it holds numbers or times, and nulls; times stay what they are."""
     valid = np.fromiter((not is_null(x) for x in data), np.bool_, len(data))
     kept = data[valid].tolist()
+    if not kept:
+        return null_column(name, len(data))
     dtype = _plain_type(name, kept)
     if dtype is None:
         return Column(name, "other", None, valid, dtype=data.dtype)
@@ -27,14 +29,14 @@ def object_column(name: str, data: NDArray[Any]) -> Column:
 
 def _plain_type(name: str, values: list[Any]) -> str | None:
     """The NumPy type that holds all of these exactly."""
-    if not values:
-        return "f8"
     if _all_are(values, (bool, np.bool_)):
         return "bool"
     if _all_are(values, (int, np.integer, np.bool_)):
         return _integer_type(name, values)
     if _all_are(values, (int, float, np.integer, np.float32, np.float16, np.bool_)):
         return _float_type(name, values)
+    if _all_are(values, np.datetime64) and len({x.dtype for x in values}) == 1:
+        return str(values[0].dtype.str)
     if _all_are(values, dt.datetime):
         return _time_type(name, values)
     if _all_are(values, dt.date) and not any(isinstance(x, dt.datetime) for x in values):

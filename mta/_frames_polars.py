@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mta._frames_objects import encode_objects
 from mta.errors import DataError
-from mta.frames import Answer, Column, Frame, plain_column
+from mta.frames import Answer, Column, Frame, null_column, plain_column
 
 
 class PolarsFrame(Frame):
@@ -33,7 +33,7 @@ class PolarsFrame(Frame):
             ticks = series.to_physical().cast(pl.Int64).fill_null(0).to_numpy()
             return Column(name, kind, np.ascontiguousarray(ticks), valid, unit, dtype)
         if dtype == pl.Null:
-            return Column(name, "float", np.zeros(len(series)), valid, dtype=dtype)
+            return null_column(name, len(series), dtype)
         plain = dtype.is_float() or dtype.is_integer() or dtype == pl.Boolean
         if not plain or str(dtype) in ("Int128", "UInt128"):  # which old releases do not have
             return Column(name, "other", None, valid, dtype=dtype)

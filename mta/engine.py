@@ -77,11 +77,13 @@ def sort_rows(spec: Rolling, frame: Frame) -> tuple[Ints | None, Ints, Ints | No
 
 def time_axis(spec: Rolling, column: Column) -> Ticks:
     """The range and the lag in ticks of the column, or of the least finer unit that is exact."""
-    if column.kind not in ("time", "date", "int", "uint"):
+    if column.kind not in ("time", "date", "int", "uint", "null"):
         raise DataError(f"on: column {column.name!r} is {column.dtype}, not times or integers")
-    check_lengths(spec, column.name, column.unit is not None)
-    unit = column.unit or "i"
     lengths = _lengths(spec)
+    unit = column.unit or "i"
+    if column.kind == "null" and not all(length.ticks for length in lengths):
+        unit = "ns"
+    check_lengths(spec, column.name, unit != "i")
     start = _FINER.index(unit) if unit != "i" else 0
     for finer in _FINER[start:] if unit != "i" else ("i",):
         if all(length.in_unit(finer) is not None for length in lengths):

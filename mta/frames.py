@@ -28,7 +28,8 @@ _NAT = np.iinfo(np.int64).min  # how NumPy stores it
 class Column:
     """One column as the engine takes it.
 
-    kind : "float", "int", "uint", "bool", "time", "date", "duration" or "other"
+    kind : "float", "int", "uint", "bool", "time", "date", "duration", "other", or "null" where
+        nothing tells the type, which then is any
     values : float64, int64 or uint64; 0 where the value is null; None for "other"
     valid : False where the value is null, or None where none is
     unit : of a time, date or duration ("d", "s", "ms", "us", "ns")
@@ -45,12 +46,12 @@ class Column:
     @property
     def source(self) -> str:
         """What the kernels call the type."""
-        return self.kind if self.kind in ("float", "uint") else "int"
+        return {"float": "float", "null": "float", "uint": "uint"}.get(self.kind, "int")
 
     @property
     def numeric(self) -> bool:
         """Whether the values can be added."""
-        return self.kind in ("float", "int", "uint", "bool")
+        return self.kind in ("float", "int", "uint", "bool", "null")
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,12 @@ def plain_column(
         return Column(name, "other", None, valid, dtype=dtype)
     kind = {"f": "float", "i": "int", "u": "uint", "b": "bool"}[letter]
     return _filled(name, kind, data.astype(wide, copy=False), valid, None, dtype)
+
+
+def null_column(name: str, rows: int, dtype: Any = None) -> Column:
+    """A column of nothing but nulls."""
+    valid = np.zeros(rows, np.bool_) if rows else None
+    return Column(name, "null", np.zeros(rows), valid, dtype=dtype)
 
 
 def _time_column(
@@ -136,9 +143,8 @@ class Frame:
     def require(self, name: str, argument: str) -> None:
         """Refuse a column that is not there."""
         if name not in self.names():
-            raise ColumnError(
-                f"{argument}: no column {name!r}; there are: {', '.join(map(str, self.names()))}"
-            )
+            known = ", ".join(map(str, self.names())) or "none"
+            raise ColumnError(f"{argument}: no column {name!r}; there are: {known}")
 
     def key_codes(self, names: tuple[str, ...]) -> tuple[NDArray[np.int64], int]:
         """Dense group numbers of the rows by several key columns, in order of appearance."""
@@ -189,7 +195,7 @@ def open_frame(data: Any) -> Frame:
         return PolarsFrame(data)
     if _is_a(data, "polars", "LazyFrame"):
         raise DataError("a polars LazyFrame holds no rows yet; call .collect() first")
-    if type(data).__module__.startswith("pyarrow") or hasattr(data, "__arrow_c_stream__"):
+    if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
         from mta._frames_arrow import ArrowFrame
 
         return ArrowFrame(data)
