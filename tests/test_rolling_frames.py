@@ -404,6 +404,7 @@ def test_objects_that_are_not_all_naive_times(odd, wrap):
 ], ids=str)  # fmt: skip
 @pytest.mark.parametrize("wrap", [dict, pd.DataFrame])
 def test_integers_among_objects_are_exact_or_refused(values, wrap):
-    frame = wrap({"x": np.array(values, dtype=object)})
+    array = np.array(values, dtype=object)
+    frame = wrap({"x": pd.Index(array, dtype=object) if wrap is pd.DataFrame else array})
     with pytest.raises(DataError, match="'x'"):
         mta.rolling(2).agg(s=agg.sum("x"))(frame)
