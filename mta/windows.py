@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from keyword import iskeyword
 from typing import Any, ClassVar
 
 from mta.aggregates import Aggregate, check_names, named
@@ -90,7 +91,7 @@ class Rolling(Spec):
         if minimum is not None and (not whole or minimum < 0):
             raise SpecError(f"min_periods: must be a whole number from 0, not {minimum!r}")
 
-    def agg(self, *aggs: Aggregate, **by_name: Aggregate) -> Rolling:
+    def agg(self, /, *aggs: Aggregate, **by_name: Aggregate) -> Rolling:
         """The same window with these answers, named by keyword or after column and function.
 
         Examples
@@ -305,6 +306,6 @@ def _plain(value: Any) -> Any:
 
 
 def _show_aggs(aggs: tuple[tuple[str, Aggregate], ...]) -> str:
-    if all(name.isidentifier() for name, _ in aggs):
+    if all(name.isidentifier() and not iskeyword(name) for name, _ in aggs):
         return ", ".join(f"{name}={a!r}" for name, a in aggs)
     return "**{" + ", ".join(f"{name!r}: {a!r}" for name, a in aggs) + "}"

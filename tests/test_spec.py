@@ -115,7 +115,8 @@ def test_durations_of_other_types_survive(range_):
 
 
 @pytest.mark.parametrize(
-    "name", ["with space", "naïve", "quote'\"s", "back\\slash", "{brace}", "日本"]
+    "name",
+    ["class", "None", "self", "with space", "naïve", "quote'\"s", "back\\slash", "{brace}", "日本"],
 )
 def test_column_names_of_any_letters(name):
     spec = mta.rolling(2, on=name, by=name + "k").agg(**{name: agg.sum(name + "x")})
