@@ -13,8 +13,8 @@ cdef class Vector:
     cdef bint wide
 
     cdef int reserve(self, int64_t more) except -1
-    cpdef int drop_to(self, int64_t number) except -1
-    cpdef int pop(self) except -1
+    cpdef void drop_to(self, int64_t number) noexcept
+    cdef int pop(self) except -1
 
     cdef inline int append(self, int64_t item) except -1:
         if self.end == self.capacity:

@@ -49,19 +49,18 @@ cdef class Vector:
         self.array[self.end:self.end + n] = items
         self.end += n
 
-    cpdef int pop(self) except -1:
+    cdef int pop(self) except -1:
         """Take the newest item back."""
         if self.end == self.start:
             raise IndexError("nothing to take back")
         self.end -= 1
         return 0
 
-    cpdef int drop_to(self, int64_t number) except -1:
+    cpdef void drop_to(self, int64_t number) noexcept:
         """Drop every item before `number` (all, where it lies beyond them)."""
         cdef int64_t n = min(max(number - self.first, 0), self.end - self.start)
         self.start += n
         self.first += n
-        return 0
 
     def view(self):
         """The live items, without a copy. Appending or dropping leaves the view as it is."""

@@ -25,7 +25,7 @@ import mta
 from mta.aggregates import Aggregate
 from mta.errors import DataError, MtaError, SpecError
 from mta.windows import CLOSED, TIES, Rolling
-from spark_bridge.batch import quoted, apply
+from spark_bridge.batch import apply, quoted
 from spark_bridge.console import Progress, open_session
 
 PROGRAM = "python -m spark_bridge"

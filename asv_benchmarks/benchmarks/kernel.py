@@ -48,8 +48,8 @@ class Kernel(Subject):
     title = "Kernels alone: the last N rows"
     note = (
         "forest: Forest.slide, the structure that every window pushed or streamed is made of "
-        "(evict, insert and answer a row), over bounds that are there. batch: the kernel that whole "
-        "calls on frames use, bounds included."
+        "(evict, insert and answer a row), over bounds that are there. batch: the kernel that "
+        "whole calls on frames use, bounds included."
     )
     axes: ClassVar[Axes] = {"aggregate": tuple(KERNELS), "window": WINDOWS}
 
