@@ -1,7 +1,7 @@
 """The specs of `mta` on Spark DataFrames.
 
->>> import spark_bridge                                                     # doctest: +SKIP
->>> spark_bridge.apply(spec, sdf).write.parquet("features")                 # doctest: +SKIP
+``spark_bridge.apply(spec, sdf)`` takes a spec of `mta` and a Spark DataFrame; ``python -m
+spark_bridge --help`` does the same for files.
 """
 
 from spark_bridge.batch import apply

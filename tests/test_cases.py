@@ -189,7 +189,7 @@ def push(case: Case, save: bool) -> list[dict]:
     return answers
 
 
-@pytest.mark.skipif(not hasattr(mta.Spec, "stream"), reason="specs have no stream() yet")
+@pytest.mark.xfail(raises=AttributeError, strict=True, reason="push from one specification")
 def test_trailing_streamed_in_chunks_of_every_size():
     for case in filter(can_be_pushed, TRAILING):
         for size in range(1, len(case.rows) + 1):
