@@ -85,62 +85,58 @@ static void mta_combine_moments(mta_moments *out, const mta_moments *a, const mt
     out->s2_lo = s2.lo;
 }
 
-/* Add x - k and its square to the sums, for doubles x. Low parts gather rounding errors
-   unnormalised (n terms then err by n^2 2^-106 of the sum at worst), which keeps the loop free of a
-   long dependency. */
-MTA_INLINE void mta_add_deviation(mta_moments *m, double x) {
-    double d, e, p, s, t;
-    d = x - m->k_hi;
-    t = d - x;
-    e = (x - (d - t)) - (m->k_hi + t);
-    p = d * d;
-    s = m->s1_hi + d;
-    t = s - m->s1_hi;
-    m->s1_lo += ((m->s1_hi - (s - t)) + (d - t)) + e;
-    m->s1_hi = s;
-    s = m->s2_hi + p;
-    t = s - m->s2_hi;
-    m->s2_lo += ((m->s2_hi - (s - t)) + (p - t)) + (fma(d, d, -p) + 2.0 * d * e);
-    m->s2_hi = s;
-    m->n += 1;
+/* Sums of x - k and of its square, for a k and an n that are known from elsewhere. */
+typedef struct {
+    double s1_hi, s1_lo, s2_hi, s2_lo;
+} mta_deviations;
+
+/* Add x. Low parts gather rounding errors unnormalised (n terms then err by n^2 2^-106 of the sum at
+   worst), which keeps the loop free of a long dependency. */
+MTA_INLINE void mta_add_deviation(mta_deviations *m, double k, double x) {
+    mta_dd d = mta_two_sum(x, -k), s;
+    double p = d.hi * d.hi;
+    s = mta_two_sum(m->s1_hi, d.hi);
+    m->s1_lo += s.lo + d.lo;
+    m->s1_hi = s.hi;
+    s = mta_two_sum(m->s2_hi, p);
+    m->s2_lo += s.lo + (fma(d.hi, d.hi, -p) + 2.0 * d.hi * d.lo);
+    m->s2_hi = s.hi;
 }
 
 /* Sums of rows [lo, hi) from the right: out[i] is that of [lo + i, hi). */
 MTA_CLONES
-static void mta_deviations_left(const double *x, const uint8_t *valid, int64_t lo, int64_t hi,
-                                mta_moments *m, mta_moments *out) {
-    mta_moments r = *m;
+static void mta_deviations_left(const double *x, const uint8_t *valid, double k, int64_t lo,
+                                int64_t hi, mta_deviations *out) {
+    mta_deviations r = {0.0, 0.0, 0.0, 0.0};
     int64_t i;
     for (i = hi - 1; i >= lo; i--) {
-        if (!valid || valid[i]) mta_add_deviation(&r, x[i]);
+        if (!valid || valid[i]) mta_add_deviation(&r, k, x[i]);
         out[i - lo] = r;
     }
-    *m = r;
 }
 
-/* One step of a run of windows: the rows up to hi[i] join *m, and out[i] is suffix[lo[i]] + *m. */
+/* n steps of a run of windows: the rows from `last` up to hi[i] join *m, and out[i] is
+   suffix[lo[i]] + *m, of count[i] (or hi[i] - lo[i]) values. */
 MTA_CLONES
-static void mta_deviations_slide(const double *x, const uint8_t *valid, const int64_t *lo,
-                                 const int64_t *hi, int64_t n, int64_t last,
-                                 const mta_moments *suffix, mta_moments *m, mta_moments *out) {
-    mta_moments r = *m;
+static void mta_deviations_slide(const double *x, const uint8_t *valid, double k, const int64_t *lo,
+                                 const int64_t *hi, const int64_t *count, int64_t n, int64_t last,
+                                 const mta_deviations *suffix, mta_deviations *m, mta_moments *out) {
+    mta_deviations r = *m;
     int64_t i;
     for (i = 0; i < n; i++) {
-        const mta_moments *a = &suffix[lo[i]];
-        double s, t;
+        const mta_deviations *a = &suffix[lo[i]];
+        mta_dd s;
         for (; last < hi[i]; last++)
-            if (!valid || valid[last]) mta_add_deviation(&r, x[last]);
-        out[i].n = a->n + r.n;
-        out[i].k_hi = r.k_hi;
+            if (!valid || valid[last]) mta_add_deviation(&r, k, x[last]);
+        out[i].n = count ? count[i] : hi[i] - lo[i];
+        out[i].k_hi = k;
         out[i].k_lo = 0.0;
-        s = a->s1_hi + r.s1_hi;
-        t = s - a->s1_hi;
-        out[i].s1_lo = (a->s1_lo + r.s1_lo) + ((a->s1_hi - (s - t)) + (r.s1_hi - t));
-        out[i].s1_hi = s;
-        s = a->s2_hi + r.s2_hi;
-        t = s - a->s2_hi;
-        out[i].s2_lo = (a->s2_lo + r.s2_lo) + ((a->s2_hi - (s - t)) + (r.s2_hi - t));
-        out[i].s2_hi = s;
+        s = mta_two_sum(a->s1_hi, r.s1_hi);
+        out[i].s1_hi = s.hi;
+        out[i].s1_lo = (a->s1_lo + r.s1_lo) + s.lo;
+        s = mta_two_sum(a->s2_hi, r.s2_hi);
+        out[i].s2_hi = s.hi;
+        out[i].s2_lo = (a->s2_lo + r.s2_lo) + s.lo;
     }
     *m = r;
 }

@@ -42,6 +42,17 @@ cdef struct RunningSum:
     IntSum sum
 
 
+cdef extern from "_precise.h":
+    ctypedef struct Deviations "mta_deviations":
+        pass
+    void deviations_left "mta_deviations_left"(const double* x, const uint8_t* valid, double k,
+                                               int64_t lo, int64_t hi, Deviations* out) nogil
+    void deviations_slide "mta_deviations_slide"(
+        const double* x, const uint8_t* valid, double k, const int64_t* lo, const int64_t* hi,
+        const int64_t* count, int64_t n, int64_t last, const Deviations* suffix, Deviations* m,
+        CMoments* out) nogil
+
+
 cdef struct Halves:
     # [origin, split) is answered by suffixes, [split, last) by one running prefix.
     void* suffix
@@ -50,7 +61,8 @@ cdef struct Halves:
     int64_t split
     int64_t last
     Extreme extreme
-    Moments moments
+    Deviations deviations    # from k
+    double k
 
 
 cdef enum:
@@ -162,7 +174,7 @@ cdef class State:
 
     values : 8-byte array in sorted order; where a sum is wanted, nulls have to be 0
     valid : uint8 array beside it, or None where every value counts
-    counter : of the same column
+    counter : of the same column; may be None where every value counts
     outputs : list of (what, ddof, int64 view of the answers to fill)
     """
 
@@ -217,6 +229,8 @@ cdef class State:
         The partials are lowered while they are in the cache.
         """
         cdef const int64_t* counts = NULL
+        if self.counter is not None and self.counter.valid != NULL:
+            counts = self.counter.counts - start
         self.scan.lo = lo
         self.scan.hi = hi
         if self.forest is not None:
@@ -229,9 +243,7 @@ cdef class State:
         elif kind_of(self.ops) == EXTREMES_KIND:
             extremes_slide(&self.scan, &self.how, &self.halves, start, n, <Extreme*> self.parts)
         else:
-            moments_slide(&self.scan, &self.how, &self.halves, start, n, <Moments*> self.parts)
-        if self.counter is not None and self.counter.valid != NULL:
-            counts = self.counter.counts - start
+            moments_slide(&self.scan, &self.halves, counts, start, n, <Moments*> self.parts)
         return self.lowering.run(self.ops, &self.how, self.parts, start, n, lo, hi, counts)
 
 
@@ -342,52 +354,41 @@ cdef inline int64_t key_at(const Scan* scan, const Lift* how, int64_t row) noexc
 
 # ------------------------------------------------------------------ var, std: two halves
 
-cdef extern from "_precise.h":
-    void deviations_left "mta_deviations_left"(const double* x, const uint8_t* valid, int64_t lo,
-                                               int64_t hi, CMoments* m, CMoments* out) nogil
-    void deviations_slide "mta_deviations_slide"(
-        const double* x, const uint8_t* valid, const int64_t* lo, const int64_t* hi, int64_t n,
-        int64_t last, const CMoments* suffix, CMoments* m, CMoments* out) nogil
-
-
-cdef int moments_slide(const Scan* scan, const Lift* how, Halves* h, int64_t start, int64_t n,
+cdef int moments_slide(const Scan* scan, Halves* h, const int64_t* counts, int64_t start, int64_t n,
                        Moments* out) except -1 nogil:
     """Both halves measure deviations from the last value left of the split, which is in every window
     that the split serves: nothing has to be moved from one k to another."""
     cdef int64_t i = start, run
-    cdef Moments zero
     cdef const double* x = &scan.values.f
     while i < start + n:
         if scan.lo[i] >= h.split:
-            reserve_suffixes(h, scan.lo[i], scan.hi[i], sizeof(Moments))
-            identity(how, &zero)
-            h.split = find_split(scan, scan.lo[i], scan.hi[i], &zero)
-            h.last = h.split
-            h.moments = zero
-            deviations_left(x, scan.valid, h.origin, h.split,
-                            <CMoments*> &zero, <CMoments*> h.suffix)
-            if h.split == h.origin:    # no value inside yet
-                out[i - start] = zero
+            run = last_value(scan, scan.lo[i], scan.hi[i]) + 1
+            if run == scan.lo[i]:    # no value inside
+                h.split = h.last = run
+                memset(&out[i - start], 0, sizeof(Moments))
                 i += 1
                 continue
+            reserve_suffixes(h, scan.lo[i], run, sizeof(Deviations))
+            memset(&h.deviations, 0, sizeof(Deviations))
+            h.k = x[run - 1]
+            deviations_left(x, scan.valid, h.k, h.origin, h.split, <Deviations*> h.suffix)
         run = i
         while run < start + n and scan.lo[run] < h.split:
             run += 1
-        deviations_slide(x, scan.valid, &scan.lo[i], &scan.hi[i], run - i, h.last,
-                         (<CMoments*> h.suffix) - h.origin, <CMoments*> &h.moments,
+        deviations_slide(x, scan.valid, h.k, &scan.lo[i], &scan.hi[i],
+                         counts + i if counts != NULL else NULL, run - i, h.last,
+                         (<Deviations*> h.suffix) - h.origin, &h.deviations,
                          <CMoments*> &out[i - start])
         h.last = max(h.last, scan.hi[run - 1])
         i = run
     return 0
 
 
-cdef int64_t find_split(const Scan* scan, int64_t lo, int64_t hi, Moments* zero) noexcept nogil:
-    """After the last value in [lo, hi), which becomes the k of both halves; lo if there is none."""
+cdef int64_t last_value(const Scan* scan, int64_t lo, int64_t hi) noexcept nogil:
+    """The last row in [lo, hi) that is not null; lo - 1 if there is none."""
     while hi > lo and scan.valid != NULL and not scan.valid[hi - 1]:
         hi -= 1
-    if hi > lo:
-        zero.k.hi = scan.values[hi - 1].f
-    return hi
+    return hi - 1
 
 
 # ---------------------------------------------------------- float sums: the forest in blocks
