@@ -251,9 +251,10 @@ static void mta_lower_means(const double *hi_lo, const int64_t *count, const int
     }
 }
 
-/* 16 compensated sums and one more. */
+/* Compensated sums from (or to) every row of a stretch of blocks of 16, and one more. */
+enum { MTA_STRETCH = 256 };
 typedef struct {
-    double hi[17], lo[17];
+    double hi[MTA_STRETCH + 17], lo[MTA_STRETCH + 17];
 } mta_sums;
 
 #if defined(__GNUC__)
@@ -306,10 +307,10 @@ MTA_INLINE void mta_block_nodes(const double *x, mta_nodes *m) {
     mta_add1(m->hi2[2], m->lo2[2], m->hi2[3], m->lo2[3], &m->hi3[1], &m->lo3[1]);
 }
 
-/* s[o], 0 < o < 16: rows [o, 16) of the block and then s[16], each one node onto a longer run. */
+/* h, l at 0 < o < 16: rows [o, 16) of the block and then what stands at 16, each one node onto a
+   longer run. */
 MTA_CLONES
-static void mta_block_suffixes(const double *x, mta_sums *sums) {
-    double *h = sums->hi, *l = sums->lo;
+static void mta_block_suffixes(const double *x, double *h, double *l) {
     mta_nodes m;
     mta_block_nodes(x, &m);
     mta_add1(m.hi3[1], m.lo3[1], h[16], l[16], &h[8], &l[8]);
@@ -320,10 +321,9 @@ static void mta_block_suffixes(const double *x, mta_sums *sums) {
     mta_add4(x + 9, mta_zeros, 2, h + 10, l + 10, 2, h + 9, l + 9, 2);
 }
 
-/* p[o], 0 < o < 16: p[0] and then rows [0, o) of the block; node: the whole block. */
+/* h, l at 0 < o < 16: what stands at 0 and then rows [0, o) of the block; node: the whole block. */
 MTA_CLONES
-static void mta_block_prefixes(const double *x, mta_sums *sums, double *node) {
-    double *h = sums->hi, *l = sums->lo;
+static void mta_block_prefixes(const double *x, double *h, double *l, double *node) {
     mta_nodes m;
     mta_block_nodes(x, &m);
     mta_add1(m.hi3[0], m.lo3[0], m.hi3[1], m.lo3[1], &node[0], &node[1]);
@@ -335,19 +335,16 @@ static void mta_block_prefixes(const double *x, mta_sums *sums, double *node) {
     mta_add4(h + 8, l + 8, 2, x + 8, mta_zeros, 2, h + 9, l + 9, 2);
 }
 
-/* out[i] = suffix[lo[i] - front] + prefix[hi[i] - back] for the first rows of which both lie in the
-   block; returns how many. */
+/* out[i] = suffix[lo[i] - front] + prefix[hi[i] - back]. */
 MTA_CLONES
-static int64_t mta_join_sums(const mta_sums *suffix, const mta_sums *prefix, const int64_t *lo,
-                             const int64_t *hi, int64_t front, int64_t back, int64_t n, double *out) {
+static void mta_join_sums(const mta_sums *suffix, const mta_sums *prefix, const int64_t *lo,
+                          const int64_t *hi, int64_t front, int64_t back, int64_t n, double *out) {
     int64_t i;
     for (i = 0; i < n; i++) {
         int64_t f = lo[i] - front, e = hi[i] - back;
-        if (f >= 16 || e >= 16) break;
         mta_add1(suffix->hi[f], suffix->lo[f], prefix->hi[e], prefix->lo[e], &out[2 * i],
                  &out[2 * i + 1]);
     }
-    return i;
 }
 
 #endif

@@ -71,30 +71,30 @@ cdef enum:
 
 
 cdef extern from "_precise.h":
-    # 16 compensated sums, high and low parts apart, so that they can be taken four at a time.
+    # Compensated sums from every row of a stretch of blocks, high and low parts apart.
     ctypedef struct Sums "mta_sums":
         double* hi
         double* lo
-    void block_suffixes "mta_block_suffixes"(const double* x, Sums* sums) nogil
-    int64_t join_sums "mta_join_sums"(const Sums* suffix, const Sums* prefix, const int64_t* lo,
-                                      const int64_t* hi, int64_t front, int64_t back, int64_t n,
-                                      double* out) nogil
-    void block_prefixes "mta_block_prefixes"(const double* x, Sums* sums, double* node) nogil
+    enum:
+        STRETCH "MTA_STRETCH"
+    void block_suffixes "mta_block_suffixes"(const double* x, double* hi, double* lo) nogil
+    void block_prefixes "mta_block_prefixes"(const double* x, double* hi, double* lo, double* node) nogil
+    void join_sums "mta_join_sums"(const Sums* suffix, const Sums* prefix, const int64_t* lo,
+                                   const int64_t* hi, int64_t front, int64_t back, int64_t n,
+                                   double* out) nogil
 
 
 cdef struct BlockScan:
-    # The forest over whole blocks, plus, for the block that holds the front, the suffix sums from
-    # each of its rows to the split point, and for the block that holds the back, the prefix sums
-    # from the split point to each of its rows. Both are made 16 at a time.
+    # The forest over whole blocks, plus, for a run of windows with one split point, the suffix sums
+    # from every row of the blocks that hold their fronts, and the prefix sums to every row of those
+    # that hold their backs. Both are made a block at a time.
     ForestState nodes
     int64_t base
     int64_t last           # row after the newest one inside
-    int64_t split          # of the sums below
-    int64_t front_block
-    int64_t back_block
+    int64_t back_block     # the block that `back_node` is of
+    FloatSum back_node
     Sums suffix
     Sums prefix
-    FloatSum back_node     # of the whole back block
 
 
 cdef class Counter:
@@ -404,39 +404,56 @@ cdef void block_scan_init(BlockScan* b, const Lift* how) noexcept nogil:
 
 cdef void block_scan_restart(BlockScan* b, int64_t base) noexcept nogil:
     b.base = base
+    b.back_block = -1
     forest_restart(&b.nodes, 0)
-    b.split = b.front_block = b.back_block = -1
 
 
 cdef int block_scan_slide(const Scan* scan, BlockScan* b, int64_t start, int64_t n,
                           FloatSum* out) except -1 nogil:
-    cdef int64_t i = start, front, back, split
+    cdef int64_t i = start, stop, front, back, split
     cdef int top
     while i < start + n:
         if scan.lo[i] >= b.last:
             block_scan_restart(b, scan.lo[i])
-        b.last = scan.hi[i]
         front = scan.lo[i] - b.base
         back = scan.hi[i] - b.base
         top = highest_bit(front ^ back) if front < back else 0
-        if top < BLOCK_BITS:
-            split = (back >> top) << top
-            out[i - start] = sum_small(&scan.values[b.base], front, split, back)
-            i += 1
-            continue
         split = (back >> top) << top
-        move_blocks(scan, b, front >> BLOCK_BITS, back >> BLOCK_BITS)
-        if split != b.split or front >> BLOCK_BITS != b.front_block:
-            build_suffixes(scan, b)
-        if split != b.split or back >> BLOCK_BITS != b.back_block:
-            build_prefixes(scan, b)
-        b.split = split
-        # Rows whose fronts share a block, and whose backs do, are served by the same sums.
-        i += join_sums(&b.suffix, &b.prefix, &scan.lo[i], &scan.hi[i],
-                       b.base + b.front_block * BLOCK, b.base + b.back_block * BLOCK,
-                       start + n - i, &out[i - start].hi)
-        b.last = scan.hi[i - 1]
+        if top < BLOCK_BITS:
+            out[i - start] = sum_small(&scan.values[b.base], front, split, back)
+            stop = i + 1
+        else:
+            stop = run_end(scan, b, i, start + n, split)
+            move_blocks(scan, b, front >> BLOCK_BITS, back >> BLOCK_BITS)
+            build_suffixes(scan, b, (scan.lo[stop - 1] - b.base) >> BLOCK_BITS)
+            build_prefixes(scan, b, (scan.hi[stop - 1] - b.base) >> BLOCK_BITS)
+            join_sums(&b.suffix, &b.prefix, &scan.lo[i], &scan.hi[i],
+                      b.base + (front & -BLOCK), b.base + (back & -BLOCK), stop - i, &out[i - start].hi)
+        b.last = scan.hi[stop - 1]
+        i = stop
     return 0
+
+
+cdef int64_t run_end(const Scan* scan, const BlockScan* b, int64_t i, int64_t stop, int64_t split) noexcept nogil:
+    """After the last row of the run from i on that one split point and one stretch of sums serve."""
+    cdef int64_t front = b.base + min(split, ((scan.lo[i] - b.base) & -BLOCK) + STRETCH)
+    cdef int64_t back = b.base + min(split + (split & -split), ((scan.hi[i] - b.base) & -BLOCK) + STRETCH)
+    # Where windows move by one row at a time the run ends at this row; else search from there.
+    cdef int64_t middle = i + min(front - scan.lo[i], back - scan.hi[i])
+    stop = min(stop, i + STRETCH)
+    if middle >= stop or (scan.lo[middle] < front and scan.hi[middle] < back):
+        middle = stop
+    else:
+        stop = middle
+    if scan.lo[middle - 1] < front and scan.hi[middle - 1] < back:
+        return middle
+    while i + 1 < stop:    # row i is served, row stop is not
+        middle = (i + stop) // 2
+        if scan.lo[middle] < front and scan.hi[middle] < back:
+            i = middle
+        else:
+            stop = middle
+    return i + 1
 
 
 cdef inline FloatSum plus(FloatSum a, FloatSum b) noexcept nogil:
@@ -508,35 +525,56 @@ cdef FloatSum sum_small(const Cell* x, int64_t front, int64_t split, int64_t bac
     return plus(left, right)
 
 
-cdef void build_suffixes(const Scan* scan, BlockScan* b) noexcept nogil:
-    """suffix[o] = rows [front block + o, split), each one node onto a longer run."""
-    cdef const ForestState* s = &b.nodes
-    cdef FloatSum whole = (<FloatSum*> s.suffix)[lowest_bit(s.split - s.front)]
-    cdef FloatSum rest = FloatSum(0.0, 0.0)
-    if s.split - s.front > 1:
-        rest = forest_open_front(&b.nodes, &rest)[0]
-    b.suffix.hi[0] = whole.hi
-    b.suffix.lo[0] = whole.lo
-    b.suffix.hi[BLOCK] = rest.hi
-    b.suffix.lo[BLOCK] = rest.lo
-    block_suffixes(&scan.values[b.base + s.front * BLOCK].f, &b.suffix)
-    b.front_block = s.front
+cdef int build_suffixes(const Scan* scan, BlockScan* b, int64_t last) except -1 nogil:
+    """suffix[o] = rows [first front block + o, split), each one node onto a longer run; the front
+    moves to the block `last`."""
+    cdef ForestState* s = &b.nodes
+    cdef int64_t first = s.front, block, o = 0
+    cdef FloatSum run
+    for block in range(first, last + 1):
+        forest_evict_to(s, block, &run)
+        run = (<FloatSum*> s.suffix)[lowest_bit(s.split - block)]
+        o = (block - first) * BLOCK
+        b.suffix.hi[o] = run.hi
+        b.suffix.lo[o] = run.lo
+    run = FloatSum(0.0, 0.0)
+    if s.split - last > 1:
+        run = forest_open_front(s, &run)[0]
+    b.suffix.hi[o + BLOCK] = run.hi
+    b.suffix.lo[o + BLOCK] = run.lo
+    for block in range(first, last + 1):
+        o = (block - first) * BLOCK
+        block_suffixes(&scan.values[b.base + block * BLOCK].f, b.suffix.hi + o, b.suffix.lo + o)
+    return 0
 
 
-cdef void build_prefixes(const Scan* scan, BlockScan* b) noexcept nogil:
-    """prefix[o] = rows [split, back block + o)."""
-    cdef const ForestState* s = &b.nodes
-    cdef int64_t row = b.base + s.back * BLOCK, left = scan.rows - row
-    cdef FloatSum run = FloatSum(0.0, 0.0)
-    cdef const double* x = &scan.values[row].f
+cdef int build_prefixes(const Scan* scan, BlockScan* b, int64_t last) except -1 nogil:
+    """prefix[o] = rows [split, first back block + o); the back moves to the block `last`."""
+    cdef ForestState* s = &b.nodes
+    cdef int64_t first = s.back, block, o
+    cdef FloatSum run
     cdef double[BLOCK] padded
-    if s.back > s.split:
-        run = (<FloatSum*> s.prefix)[lowest_bit(s.back - s.split)]
-    if left < BLOCK:
-        memset(padded, 0, sizeof(padded))
-        memcpy(padded, x, max(left, 0) * sizeof(double))
-        x = padded
-    b.prefix.hi[0] = run.hi
-    b.prefix.lo[0] = run.lo
-    block_prefixes(x, &b.prefix, &b.back_node.hi)
-    b.back_block = s.back
+    for block in range(first, last + 1):
+        if block > first:
+            forest_insert(s, &b.back_node)
+        run = FloatSum(0.0, 0.0)
+        if block > s.split:
+            run = (<FloatSum*> s.prefix)[lowest_bit(block - s.split)]
+        o = (block - first) * BLOCK
+        b.prefix.hi[o] = run.hi
+        b.prefix.lo[o] = run.lo
+        block_prefixes(whole_block(scan, b, block, padded), b.prefix.hi + o, b.prefix.lo + o,
+                       &b.back_node.hi)
+        b.back_block = block
+    return 0
+
+
+cdef const double* whole_block(const Scan* scan, const BlockScan* b, int64_t block, double* padded) noexcept nogil:
+    """The values of a block; of the last one, which may be cut short, a copy filled with zeros."""
+    cdef int64_t row = b.base + block * BLOCK, left = scan.rows - row
+    cdef const double* x = &scan.values[row].f
+    if left >= BLOCK:
+        return x
+    memset(padded, 0, BLOCK * sizeof(double))
+    memcpy(padded, x, max(left, 0) * sizeof(double))
+    return padded
