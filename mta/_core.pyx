@@ -1,18 +1,15 @@
 """Forest: one aggregate of one window, pushed row by row or slid over arrays."""
-from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.object cimport PyObject
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
 from mta._monoids cimport (
-    EXTREME, INT, MEAN, OBJECT, STD, SUM, UINT, VALUE, VAR, Source, lower_extremes, lower_float_sums,
-    lower_boxed, lower_int_sums, lower_moments,
+    EXTREME, INT, MEAN, OBJECT, STD, SUM, UINT, VALUE, VAR, Source, lower_boxed, lower_extremes,
+    lower_float_sums, lower_int_sums, lower_moments,
 )
 
 import numpy as np
-
-from mta.errors import SnapshotError
 
 
 cdef int forest_reserve(ForestState* s, size_t size) except -1 nogil:

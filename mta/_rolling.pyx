@@ -14,10 +14,9 @@ from libc.string cimport memchr, memcpy, memset
 
 from mta._bounds cimport Bounds
 from mta._core cimport (
-    CHUNK, EXTREMES_KIND, MAX_OUTPUTS, FLOAT_SUM_KIND, INT_SUM_KIND, Forest, ForestOps, ForestState, Lowering,
-    find_ops, find_source, forest_evict_to, forest_insert, forest_open_front,
-    forest_release, forest_restart, highest_bit, lowest_bit,
-    kind_of, make_lift,
+    CHUNK, EXTREMES_KIND, FLOAT_SUM_KIND, INT_SUM_KIND, MAX_OUTPUTS, Forest, ForestOps, ForestState,
+    Lowering, find_ops, find_source, forest_evict_to, forest_insert, forest_open_front,
+    forest_release, forest_restart, highest_bit, kind_of, lowest_bit, make_lift,
 )
 from mta._exact cimport DD, two_sum
 from mta._monoids cimport (
@@ -394,7 +393,6 @@ cdef int64_t last_value(const Scan* scan, int64_t lo, int64_t hi) noexcept nogil
 # ---------------------------------------------------------- float sums: the forest in blocks
 
 cdef void block_scan_init(BlockScan* b, const Lift* how) noexcept nogil:
-    cdef int level
     b.nodes.how = how[0]
     b.nodes.capacity = 0
     b.nodes.suffix = b.nodes.prefix = NULL

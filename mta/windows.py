@@ -263,15 +263,20 @@ def _check_choice(value: object, argument: str, choices: tuple[str, ...]) -> Non
         raise SpecError(f"{argument}: must be one of {choices}, not {value!r}")
 
 
+def _amount(length: int | Duration, argument: str) -> int:
+    """Rows, ticks or nanoseconds, which the kernels take as int64."""
+    amount = length if isinstance(length, int) else length.amount
+    if abs(amount) >= 2**63:
+        raise SpecError(f"{argument}: {_plain(length)!r} does not fit in 64 bits")
+    return amount
+
+
 def _check_range(window: Rolling) -> None:
     size = window.range
     if size is None:
         return
-    amount = size if isinstance(size, int) else size.amount
-    if amount <= 0:
+    if _amount(size, "range") <= 0:
         raise SpecError(f"range: must be positive, not {_plain(size)!r}")
-    if amount >= 2**63:
-        raise SpecError(f"range: {_plain(size)!r} does not fit in 64 bits")
     if isinstance(size, Duration) and window.on is None:
         raise SpecError(f"on: a window of {_plain(size)!r} needs the name of the time column")
 
@@ -280,9 +285,7 @@ def _check_lag(window: Rolling) -> None:
     lag = window.lag
     if lag is None:
         return
-    amount = lag if isinstance(lag, int) else lag.amount
-    if abs(amount) >= 2**63:
-        raise SpecError(f"lag: {_plain(lag)!r} does not fit in 64 bits")
+    amount = _amount(lag, "lag")
     if window.over_rows and not isinstance(lag, int):
         raise SpecError(f"lag: a window of rows is moved by rows, not by {_plain(lag)!r}")
     if not window.over_rows and isinstance(lag, int):
@@ -292,7 +295,7 @@ def _check_lag(window: Rolling) -> None:
             raise SpecError(f"on: a lag of {_plain(lag)!r} needs the name of the time column")
         if isinstance(window.range, Duration) and lag.ticks != window.range.ticks:
             raise SpecError("lag: range and lag must both be durations or both be ticks ('5i')")
-        if window.ties == "arrival" and lag.amount < 0:
+        if window.ties == "arrival" and amount < 0:
             raise SpecError("ties: 'arrival' keeps later rows out; a negative lag asks for them")
 
 
