@@ -15,8 +15,6 @@ cdef extern from *:
     typedef unsigned __int128 mta_uint128;
     #define MTA_INT128_FROM_U64(x) ((mta_int128)(uint64_t)(x))
     #define MTA_HI64(x) ((int64_t)((x) >> 64))
-    #define MTA_LO64(x) ((uint64_t)(x))
-    #define MTA_JOIN(hi, lo) ((mta_int128)(((mta_uint128)(uint64_t)(hi) << 64) | (uint64_t)(lo)))
 
     /* v / n, correctly rounded: a quotient of at least 55 bits with a sticky last bit
        is rounded once, by the conversion to double. */
@@ -45,8 +43,6 @@ cdef extern from *:
     ctypedef long long int128 "mta_int128"
     int128 int128_from_u64 "MTA_INT128_FROM_U64"(uint64_t x) nogil
     int64_t int128_hi "MTA_HI64"(int128 x) nogil
-    uint64_t int128_lo "MTA_LO64"(int128 x) nogil
-    int128 int128_join "MTA_JOIN"(int64_t hi, uint64_t lo) nogil
     double divide_int128 "mta_divide_int128"(int128 v, int64_t n) nogil
 
 

@@ -39,10 +39,8 @@ class Ticks:
 
 def run_batch(spec: Rolling, data: Any) -> Any:
     """Answer every row of `data`; see ``Rolling.__call__``."""
-    if not spec.aggs:
-        raise SpecError("agg: say what to compute first, like .agg(total=agg.sum('amount'))")
-    frame = open_frame(data)
     plan = make_plan(spec.aggs, spec.min_periods or 0)
+    frame = open_frame(data)
     for name in plan.columns:
         frame.require(name, "agg")
     columns = {name: frame.column(name) for name in plan.columns}

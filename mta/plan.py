@@ -86,8 +86,10 @@ def make_plan(aggs: tuple[tuple[str, Aggregate], ...], min_periods: int) -> Plan
     Raises
     ------
     SpecError
-        One column has more answers than the kernels have room for.
+        There are no aggregates, or more of one column than the kernels have room for.
     """
+    if not aggs:
+        raise SpecError("agg: say what to compute first, like .agg(total=agg.sum('amount'))")
     plan = Plan(tuple(_output(name, aggregate, min_periods) for name, aggregate in aggs))
     for source in [None, *plan.inputs]:
         if sum(o.input == source for o in plan.outputs) > MAX_ANSWERS:

@@ -15,6 +15,7 @@ from pyspark.sql import types as T
 
 from mta.engine import check_lengths
 from mta.errors import ColumnError, DataError, SpecError
+from mta.plan import make_plan
 from mta.windows import Rolling
 from spark_bridge.worker import answer_batches
 
@@ -79,15 +80,9 @@ def _sorted(spec: Rolling, sdf: DataFrame) -> DataFrame:
     return parted.sortWithinPartitions(*keys, *([plain[spec.on]] if spec.on else []), arrival)
 
 
-def quoted(name: str) -> str:
-    """A column name as Spark takes it whatever is in it."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 def _output_schema(spec: Rolling, schema: T.StructType) -> T.StructType:
     """The input's fields and the answers', after all checks that need no data."""
-    if not spec.aggs:
-        raise SpecError("agg: say what to compute first, like .agg(total=agg.sum('amount'))")
+    make_plan(spec.aggs, spec.min_periods or 0)  # refuses here what the workers would
     fields = {field.name: field for field in schema.fields}
     if len(fields) != len(schema.fields):
         raise DataError(f"sdf: two columns have one name among {schema.names}")

@@ -25,7 +25,7 @@ import mta
 from mta.aggregates import Aggregate
 from mta.errors import DataError, MtaError, SpecError
 from mta.windows import CLOSED, TIES, Rolling
-from spark_bridge.batch import apply, quoted
+from spark_bridge.batch import apply
 from spark_bridge.console import Progress, open_session
 
 PROGRAM = "python -m spark_bridge"
@@ -359,3 +359,8 @@ def _fail(message: str) -> int:
     where = ARGUMENTS.get(where, where)
     print(f"{PROGRAM}: error: {where}{colon}{what}", file=sys.stderr)
     return 2
+
+
+def quoted(name: str) -> str:
+    """A column name as Spark takes it whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"
