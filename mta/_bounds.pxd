@@ -25,10 +25,19 @@ cdef class Bounds:
     cdef const int64_t* offsets
     cdef int64_t groups
     cdef int64_t group
+    cdef int64_t every
+    cdef int64_t picked          # group of the row that `pick` looked at last
 
     cdef int fill(self, int64_t start, int64_t n, int64_t* lo, int64_t* hi) except -1 nogil
+    cdef int64_t next(self, int64_t start, int64_t n, int64_t* lo, int64_t* hi) except -1 nogil
+    cdef int64_t pick(self, int64_t start, int64_t n, int64_t* lo, int64_t* hi) noexcept nogil
     cdef int fill_group(self, int64_t start, int64_t stop, int64_t begin, int64_t end,
                         int64_t* lo, int64_t* hi) except -1 nogil
+
+
+cdef class GivenBounds(Bounds):
+    cdef const int64_t* lo
+    cdef const int64_t* hi
 
 
 cdef class RowBounds(Bounds):

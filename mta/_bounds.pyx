@@ -4,6 +4,7 @@ Rows are sorted by key and time; lo and hi never fall, across keys too, since a 
 the old one ends. The kernels take bounds a chunk at a time, so they are never whole arrays.
 """
 from libc.stdint cimport INT64_MIN, int64_t
+from libc.string cimport memcpy
 
 import numpy as np
 
@@ -12,6 +13,7 @@ cdef class Bounds:
     """Intervals of rows, produced in order.
 
     offsets : key g has the rows offsets[g]..offsets[g + 1]
+    every : a window at every so many rows of a key only
     """
 
     cdef int fill(self, int64_t start, int64_t n, int64_t* lo, int64_t* hi) except -1 nogil:
@@ -39,20 +41,61 @@ cdef class Bounds:
         """Whether every row is in its own window, so that none is empty."""
         return False
 
+    cdef int64_t next(self, int64_t start, int64_t n, int64_t* lo, int64_t* hi) except -1 nogil:
+        """The windows that end at the rows start..start + n: one each, or one at every `every`-th
+        row of a key. Returns how many."""
+        self.fill(start, n, lo, hi)
+        if self.every == 1:
+            return n
+        return self.pick(start, n, lo, hi)
+
+    cdef int64_t pick(self, int64_t start, int64_t n, int64_t* lo, int64_t* hi) noexcept nogil:
+        cdef int64_t i, kept = 0, group = self.picked
+        if start == 0:
+            group = 0
+        for i in range(n):
+            while self.offsets[group + 1] <= start + i:
+                group += 1
+            if (start + i - self.offsets[group] + 1) % self.every == 0:
+                lo[kept] = lo[i]
+                hi[kept] = hi[i]
+                kept += 1
+        self.picked = group
+        return kept
+
     def arrays(self):
         """All of them, as two arrays."""
         lo_array, hi_array = np.empty(self.rows, np.int64), np.empty(self.rows, np.int64)
         cdef int64_t[::1] lo = lo_array, hi = hi_array
+        cdef int64_t n = 0
         if self.rows:
-            self.fill(0, self.rows, &lo[0], &hi[0])
-        return lo_array, hi_array
+            n = self.next(0, self.rows, &lo[0], &hi[0])
+        return lo_array[:n], hi_array[:n]
 
 
-cdef int keep_offsets(Bounds bounds, const int64_t[::1] offsets) except -1:
+cdef int keep_offsets(Bounds bounds, const int64_t[::1] offsets, int64_t every) except -1:
     bounds.offsets = &offsets[0]
     bounds.groups = offsets.shape[0] - 1
     bounds.rows = offsets[bounds.groups]
+    bounds.every = every
     return 0
+
+
+cdef class GivenBounds(Bounds):
+    """Windows that are known already: [lo[i], hi[i])."""
+
+    def __cinit__(self, const int64_t[::1] lo, const int64_t[::1] hi):
+        self.owner = (lo, hi)
+        self.every = 1
+        self.rows = lo.shape[0]
+        if self.rows:
+            self.lo = &lo[0]
+            self.hi = &hi[0]
+
+    cdef int fill(self, int64_t start, int64_t n, int64_t* lo, int64_t* hi) except -1 nogil:
+        memcpy(lo, self.lo + start, n * sizeof(int64_t))
+        memcpy(hi, self.hi + start, n * sizeof(int64_t))
+        return 0
 
 
 cdef class RowBounds(Bounds):
@@ -65,9 +108,9 @@ cdef class RowBounds(Bounds):
     [0, 0, 2, 2]
     """
 
-    def __cinit__(self, offsets, int64_t first, int64_t last):
+    def __cinit__(self, offsets, int64_t first, int64_t last, int64_t every=1):
         self.owner = offsets
-        keep_offsets(self, offsets)
+        keep_offsets(self, offsets, every)
         self.first = first
         self.last = last
 
@@ -101,9 +144,10 @@ cdef class TimeBounds(Bounds):
         a row sees itself
     """
 
-    def __cinit__(self, const int64_t[::1] ts, offsets, span, lag, bint left, bint right, bint arrival):
+    def __cinit__(self, const int64_t[::1] ts, offsets, span, lag, bint left, bint right, bint arrival,
+                  int64_t every=1):
         self.owner = (ts, offsets)
-        keep_offsets(self, offsets)
+        keep_offsets(self, offsets, every)
         self.ts = &ts[0] if ts.shape[0] else NULL
         self.edges = make_edges(span, lag, left, right, arrival)
 

@@ -203,16 +203,20 @@ cdef object cell_to_python(Cell cell, bint is_float, bint unsigned):
 cdef class Lowering:
     """The answers wanted of one partial, and the arrays they go to."""
 
-    def __cinit__(self, outputs):
-        cdef int64_t[::1] view
-        self.n = len(outputs)
+    def __cinit__(self, wanted):
+        self.n = len(wanted)
         if self.n > MAX_OUTPUTS:
             raise ValueError("too many answers of one partial")
-        self.arrays = [array for _, _, array in outputs]    # keeps the pointers below alive
-        for i, (what, ddof, array) in enumerate(outputs):
-            view = array
+        for i, (what, ddof) in enumerate(wanted):
             self.wanted[i].what = find_output(what)
             self.wanted[i].ddof = ddof
+
+    def answer_to(self, arrays):
+        """arrays : 8-byte arrays, one per answer"""
+        cdef int64_t[::1] view
+        self.arrays = [array.view(np.int64) for array in arrays]    # keeps the pointers below alive
+        for i, array in enumerate(self.arrays):
+            view = array
             self.wanted[i].out = <Cell*> &view[0] if view.shape[0] else NULL
 
     cdef int64_t run(self, const ForestOps* ops, const Lift* how, const void* parts, int64_t start,
@@ -355,11 +359,12 @@ cdef class Forest:
         cdef const Cell* cells = <const Cell*> &raw[0] if raw.shape[0] else NULL
         cdef const uint8_t* is_valid = &mask[0] if mask is not None and mask.shape[0] else NULL
         cdef const int64_t* count = &counts[0] if counts is not None and counts.shape[0] else NULL
-        cdef Lowering lowering = Lowering(outputs)
+        cdef Lowering lowering = Lowering([(what, ddof) for what, ddof, _ in outputs])
         cdef int64_t start = 0, n = lo.shape[0], step, failed = -1
         cdef void* parts = malloc(CHUNK * self.ops.size)
         if parts == NULL:
             raise MemoryError()
+        lowering.answer_to([array for _, _, array in outputs])
         try:
             with nogil:
                 while start < n and failed < 0:

@@ -1,34 +1,17 @@
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Self, disjoint_base
 
-from mta._bounds import Bounds
-
-_Ints = NDArray[np.int64]
-_Bytes = NDArray[np.uint8]
+from mta._kernel import Counter, Kernel
 
 @disjoint_base
-class Counter:
+class MonoidKernel(Kernel):
     def __new__(
-        cls, valid: _Bytes | None, wanted: list[tuple[int, _Bytes | None, _Ints | None]]
+        cls, counter: Counter, monoid: str, source: str, nan: str, wanted: list[tuple[str, int]]
     ) -> Self: ...
-    def is_full(self, k: int) -> bool: ...
-
-@disjoint_base
-class State:
-    def __new__(
-        cls,
-        monoid: str,
-        source: str,
-        nan: str,
-        values: NDArray[Any],
-        valid: _Bytes | None,
-        counter: Counter | None,
-        outputs: list[tuple[str, int, _Ints]],
-    ) -> Self: ...
-
-def slide(
-    bounds: Bounds, counters: list[Counter], states: list[State]
-) -> tuple[State, int] | None: ...
+    def __init__(
+        self, counter: Counter, monoid: str, source: str, nan: str, wanted: list[tuple[str, int]]
+    ) -> None: ...
+    def attach(self, columns: list[NDArray[Any]], valid: Any, first: int) -> None: ...
+    def answer_to(self, arrays: list[NDArray[Any]]) -> None: ...

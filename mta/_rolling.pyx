@@ -10,30 +10,21 @@ They give what ``Forest.slide`` would, to the last bit of every double, in fewer
 """
 from libc.stdint cimport INT64_MIN, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memchr, memcpy, memset
+from libc.string cimport memcpy, memset
 
-from mta._bounds cimport Bounds
 from mta._core cimport (
-    CHUNK, EXTREMES_KIND, FLOAT_SUM_KIND, INT_SUM_KIND, MAX_OUTPUTS, Forest, ForestOps, ForestState,
-    Lowering, find_ops, find_source, forest_evict_to, forest_insert, forest_open_front,
-    forest_release, forest_restart, highest_bit, kind_of, lowest_bit, make_lift,
+    CHUNK, EXTREMES_KIND, FLOAT_SUM_KIND, INT_SUM_KIND, MOMENTS_KIND, Forest, ForestOps,
+    ForestState, Lowering, find_ops, find_source, forest_evict_to, forest_insert,
+    forest_open_front, forest_release, forest_restart, highest_bit, kind_of, lowest_bit, make_lift,
 )
 from mta._exact cimport DD, two_sum
+from mta._kernel cimport Counter, Kernel, Scan
 from mta._monoids cimport (
-    Cell, CMoments, Extreme, FloatSum, IntSum, Lift, Moments, identity, lift,
+    UINT, Cell, CMoments, Extreme, FloatSum, IntSum, Lift, Moments, lift,
 )
+from mta._vector cimport Vector
 
 import numpy as np
-
-cdef struct Scan:
-    # One column in sorted order, and the bounds of the rows of the chunk at hand: lo and hi are
-    # addressed by row number.
-    const Cell* values
-    const uint8_t* valid
-    int64_t rows
-    const int64_t* lo
-    const int64_t* hi
-
 
 cdef struct RunningSum:
     int64_t first
@@ -96,140 +87,71 @@ cdef struct BlockScan:
     Sums prefix
 
 
-cdef class Counter:
-    """The non-null values in every window of one input.
+cdef class MonoidKernel(Kernel):
+    """sum, mean, min, max, var and std: one monoid over one column.
 
-    valid : uint8, 0 where a row is null; None where every row counts
-    wanted : list of (need, mask, counts): a uint8 array to be told whether there are `need` values,
-        or None, and an int64 array to take the counts themselves, or None
-    """
+    monoid, source, nan : as those of ``Forest``
+    wanted : list of (what, ddof), one per answer
 
-    cdef const uint8_t* valid
-    cdef object owner
-    cdef int64_t first
-    cdef int64_t last
-    cdef int64_t inside
-    cdef int64_t counts[CHUNK]
-    cdef int n
-    cdef int64_t need[MAX_OUTPUTS]
-    cdef uint8_t *mask[MAX_OUTPUTS]
-    cdef int64_t *out[MAX_OUTPUTS]
-    cdef bint full[MAX_OUTPUTS]
-
-    def __cinit__(self, const uint8_t[::1] valid, wanted):
-        cdef uint8_t[::1] mask
-        cdef int64_t[::1] counts
-        self.valid = &valid[0] if valid is not None and valid.shape[0] else NULL
-        self.owner = (valid, wanted)
-        self.n = len(wanted)
-        for k, (need, mask_array, counts_array) in enumerate(wanted):
-            mask, counts = mask_array, counts_array
-            self.need[k] = need
-            self.mask[k] = &mask[0] if mask is not None and mask.shape[0] else NULL
-            self.out[k] = &counts[0] if counts is not None and counts.shape[0] else NULL
-            self.full[k] = True
-
-    def is_full(self, int k):
-        """Whether every window had the values that entry k of `wanted` needs."""
-        return self.full[k]
-
-    cdef int step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) noexcept nogil:
-        cdef int64_t i, need
-        cdef int64_t* counts = self.counts
-        cdef uint8_t* mask
-        cdef int k
-        if self.valid != NULL:
-            for i in range(n):
-                counts[i] = self.count(lo[start + i], hi[start + i])
-        elif self.n > 0:
-            for i in range(n):
-                counts[i] = hi[start + i] - lo[start + i]
-        for k in range(self.n):
-            if self.out[k] != NULL:
-                memcpy(self.out[k] + start, counts, n * sizeof(int64_t))
-            if self.mask[k] != NULL:
-                need, mask = self.need[k], self.mask[k] + start
-                for i in range(n):
-                    mask[i] = counts[i] >= need
-                self.full[k] &= memchr(mask, 0, n) == NULL
-        return 0
-
-    cdef int64_t count(self, int64_t lo, int64_t hi) noexcept nogil:
-        """Rows that leave are subtracted: counts are exact."""
-        if lo >= self.last:
-            self.first = self.last = lo
-            self.inside = 0
-        while self.first < lo:
-            self.inside -= self.valid[self.first]
-            self.first += 1
-        while self.last < hi:
-            self.inside += self.valid[self.last]
-            self.last += 1
-        return self.inside
-
-
-cdef class State:
-    """One monoid over one column, sliding over all rows a chunk at a time.
-
-    values : 8-byte array in sorted order; where a sum is wanted, nulls have to be 0
-    valid : uint8 array beside it, or None where every value counts
-    counter : of the same column; may be None where every value counts
-    outputs : list of (what, ddof, int64 view of the answers to fill)
+    Where a sum is wanted, the nulls of the column have to be 0.
     """
 
     cdef ForestOps* ops
     cdef Lift how
-    cdef Scan scan
     cdef Lowering lowering
-    cdef Counter counter
     cdef Forest forest       # only for values that the batch kernels can't take
-    cdef object owner
+    cdef Vector floats       # integers as doubles, for var and std
     cdef void* parts
     cdef RunningSum running
     cdef Halves halves
     cdef BlockScan blocks
 
-    def __cinit__(self, str monoid, str source, str nan, values, const uint8_t[::1] valid,
-                  Counter counter, outputs):
-        cdef const int64_t[::1] raw
-        if monoid == "moments" and source != "float":
-            values, source = self.take_integers(source, values)
-        raw = values.view(np.int64)
-        self.owner = (raw, valid)
+    def __cinit__(self, Counter counter, str monoid, str source, str nan, wanted):
         self.ops = find_ops(monoid, find_source(source))
         self.how = make_lift(monoid, source, nan)
-        self.lowering = Lowering(outputs)
-        self.counter = counter
-        self.scan.values = <const Cell*> &raw[0] if raw.shape[0] else NULL
-        self.scan.rows = raw.shape[0]
-        self.scan.valid = &valid[0] if valid is not None and valid.shape[0] else NULL
+        self.lowering = Lowering(wanted)
         self.halves.split = self.halves.last = -1
+        if kind_of(self.ops) == MOMENTS_KIND and source != "float":
+            self.floats = Vector()
         block_scan_init(&self.blocks, &self.how)
         self.parts = malloc(CHUNK * self.ops.size)
         if self.parts == NULL:
             raise MemoryError()
+
+    def __init__(self, Counter counter, str monoid, str source, str nan, wanted):
+        Kernel.__init__(self, counter)
 
     def __dealloc__(self):
         free(self.parts)
         free(self.halves.suffix)
         forest_release(&self.blocks.nodes)
 
-    cdef tuple take_integers(self, str source, values):
+    def attach(self, columns, valid, int64_t first):
+        if self.floats is not None:
+            columns = self.take_integers(columns[0], first)
+        Kernel.attach(self, columns, valid, first)
+        self.blocks.back_block = -1     # it may have been cut short
+
+    def answer_to(self, arrays):
+        self.lowering.answer_to(arrays)
+
+    cdef list take_integers(self, column, int64_t first):
         """Integers as doubles where each is one; else the forest, which takes them as they are."""
-        floats = values.astype(np.float64)
-        if np.abs(floats).max(initial=0.0) < 2.0**53:
-            return floats, "float"
-        self.forest = Forest("moments", source)
-        return values, source
+        if self.forest is None:
+            self.floats.drop_to(first)
+            if len(self.floats) == 0:
+                self.floats.first = first
+            fresh = column[len(self.floats):].astype(np.float64)
+            if np.abs(fresh).max(initial=0.0) < 2.0**53:
+                self.floats.extend(fresh.view(np.int64))
+                return [self.floats.view()]
+            self.forest = Forest("moments", "uint" if self.how.source == UINT else "int")
+            self.floats = Vector()
+        return [column]
 
     cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil:
-        """Answer the rows start..start + n; the first whose integer does not fit, or -1.
-
-        The partials are lowered while they are in the cache.
-        """
-        cdef const int64_t* counts = NULL
-        if self.counter is not None and self.counter.valid != NULL:
-            counts = self.counter.counts - start
+        """The partials are lowered while they are in the cache."""
+        cdef const int64_t* counts = self.counter.counts_from(start)
         self.scan.lo = lo
         self.scan.hi = hi
         if self.forest is not None:
@@ -244,32 +166,6 @@ cdef class State:
         else:
             moments_slide(&self.scan, &self.halves, counts, start, n, <Moments*> self.parts)
         return self.lowering.run(self.ops, &self.how, self.parts, start, n, lo, hi, counts)
-
-
-def slide(Bounds bounds, counters, states):
-    """Answer every window of `bounds`, all states side by side, a chunk of rows at a time.
-
-    Returns (state, row) of the first integer answer that does not fit in 64 bits, or None.
-    """
-    cdef int64_t start = 0, n, failed
-    cdef int64_t[CHUNK] lo
-    cdef int64_t[CHUNK] hi
-    cdef Counter counter
-    cdef State state
-    while start < bounds.rows:
-        n = min(<int64_t> CHUNK, bounds.rows - start)
-        with nogil:
-            bounds.fill(start, n, lo, hi)
-        for counter in counters:
-            with nogil:
-                counter.step(start, n, lo - start, hi - start)
-        for state in states:
-            with nogil:
-                failed = state.step(start, n, lo - start, hi - start)
-            if failed >= 0:
-                return state, failed
-        start += n
-    return None
 
 
 # ------------------------------------------------------------------ integer sums: subtract

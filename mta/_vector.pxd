@@ -9,7 +9,7 @@ cdef class Vector:
     cdef int64_t capacity
     cdef int64_t start     # live items are [start, end)
     cdef int64_t end
-    cdef readonly int64_t first    # number of the first live item, counted from the first ever
+    cdef public int64_t first    # number of the first live item, counted from the first ever
     cdef bint wide
 
     cdef int reserve(self, int64_t more) except -1

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mta import _rolling
 from mta._bounds import Bounds, RowBounds, TimeBounds
+from mta._kernel import Counter, Kernel, slide
 from mta._keys import first_fall, group_places, sort_times, spread
+from mta._rolling import MonoidKernel
 from mta.durations import NANOSECONDS, Duration
 from mta.errors import DataError, SpecError
 from mta.frames import Answer, Column, Frame, open_frame
@@ -175,19 +176,19 @@ def slide_columns(
     counts: dict[Input | None, Counts] = {None: Counts(plan, None, None, bounds)}
     counts.update((i, Counts(plan, i, valid, bounds)) for i, (_, valid, _) in inputs.items())
     arrays: dict[str, NDArray[Any]] = {}
-    states: dict[_rolling.State, State] = {}
+    states: dict[Kernel, State] = {}
     for state in plan.states:
         data, valid, column = inputs[state.input]
         outputs = plan.of_state(state)
         arrays.update({o.name: output_array(o, column, bounds.rows) for o in outputs})
-        kernel = _rolling.State(
-            state.monoid, column.source, state.nan, data,
-            None if valid is None or state.monoid == "sum" else valid.view(np.uint8),
-            counts[state.input].counter,
-            [(o.aggregate.fn, o.aggregate.ddof, arrays[o.name].view(np.int64)) for o in outputs],
+        kernel = MonoidKernel(
+            counts[state.input].counter, state.monoid, column.source, state.nan,
+            [(o.aggregate.fn, o.aggregate.ddof) for o in outputs],
         )  # fmt: skip
+        kernel.attach([data], None if valid is None else valid.view(np.uint8), 0)
+        kernel.answer_to([arrays[o.name] for o in outputs])
         states[kernel] = state
-    failed = _rolling.slide(bounds, [c.counter for c in counts.values()], list(states))
+    failed = slide(bounds, [c.counter for c in counts.values()], list(states))
     if failed is not None:
         kernel, row = failed
         row = row if places is None else int(np.flatnonzero(places == row)[0])
@@ -211,10 +212,9 @@ class Counts:
         self.outputs = [o for o in mine if o.need > sure or not o.state]
         self.arrays = {o.name: np.empty(bounds.rows, np.int64) for o in mine if not o.state}
         self.masks = {o.name: np.empty(bounds.rows, np.bool_) for o in mine if o.need > sure}
-        self.counter = _rolling.Counter(
-            None if valid is None else valid.view(np.uint8),
-            [(o.need, self._mask(o), self.arrays.get(o.name)) for o in self.outputs],
-        )
+        self.counter = Counter([o.need for o in self.outputs])
+        self.counter.attach(None if valid is None else valid.view(np.uint8), 0)
+        self.counter.answer_to([(self._mask(o), self.arrays.get(o.name)) for o in self.outputs])
 
     def _mask(self, output: Output) -> NDArray[np.uint8] | None:
         mask = self.masks.get(output.name)

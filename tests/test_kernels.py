@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mta import _rolling
 from mta._bounds import TimeBounds
 from mta._core import Forest
+from mta._kernel import Counter, slide
+from mta._rolling import MonoidKernel
 
 VALUES = {
     "even": lambda rng, n: rng.normal(size=n),
@@ -62,7 +63,8 @@ def test_a_batch_answers_as_the_forest_does(monoid, what, seed, n, values, span,
     lo, hi = bounds.arrays()
     slid, batch = np.empty(n), np.empty(n)
     Forest(monoid).slide(x, None, 0, lo, hi, None, [(what, 1, slid.view(np.int64))])
-    outputs = [(what, 1, batch.view(np.int64))]
-    state = _rolling.State(monoid, "float", "propagate", x, None, None, outputs)
-    assert _rolling.slide(bounds, [], [state]) is None
+    kernel = MonoidKernel(Counter([]), monoid, "float", "propagate", [(what, 1)])
+    kernel.attach([x], None, 0)
+    kernel.answer_to([batch])
+    assert slide(bounds, [], [kernel]) is None
     np.testing.assert_array_equal(batch, slid)

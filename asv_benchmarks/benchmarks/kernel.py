@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from asv_benchmarks.data import Recipe
 from asv_benchmarks.suite import WINDOWS, Axes, Point, Runner, Subject
-from mta import _rolling
 from mta._bounds import RowBounds
 from mta._core import Forest
+from mta._kernel import Counter, slide
+from mta._rolling import MonoidKernel
 
 # monoid and type of the values, by what is asked
 KERNELS = {
@@ -86,9 +87,11 @@ def slide_batch(
     out: NDArray[Any],
 ) -> NDArray[Any]:
     monoid, source = KERNELS[aggregate]
-    wanted = outputs(aggregate, out)
-    state = _rolling.State(monoid, source, "propagate", values, None, None, wanted)
-    _rolling.slide(bounds, [], [state])
+    wanted = [(what, ddof) for what, ddof, _ in outputs(aggregate, out)]
+    kernel = MonoidKernel(Counter([]), monoid, source, "propagate", wanted)
+    kernel.attach([values], None, 0)
+    kernel.answer_to([out])
+    slide(bounds, [], [kernel])
     return out
 
 

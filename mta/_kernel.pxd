@@ -1,0 +1,52 @@
+# cython: language_level=3
+"""What every batch kernel is: one state of a window that slides over rows in order; see ``_kernel.pyx``."""
+from libc.stdint cimport int64_t, uint8_t
+
+from mta._core cimport CHUNK, MAX_OUTPUTS
+from mta._monoids cimport Cell
+
+
+cdef enum:
+    MAX_COLUMNS = 4     # that one aggregate reads
+
+
+cdef struct Scan:
+    # The columns of the rows at hand, addressed by row number, and the bounds of the windows of the
+    # chunk at hand, addressed by window number.
+    const Cell* values                  # the first column
+    const Cell* columns[MAX_COLUMNS]    # all of them
+    const uint8_t* valid                # 0 where any of them is null; NULL: no row is null
+    int64_t rows                        # rows from this number on are not there yet
+    const int64_t* lo
+    const int64_t* hi
+
+
+cdef class Counter:
+    cdef const uint8_t* valid
+    cdef object owner
+    cdef object answers
+    cdef int64_t first
+    cdef int64_t last
+    cdef int64_t inside
+    cdef int64_t counts[CHUNK]
+    cdef int n
+    cdef int64_t need[MAX_OUTPUTS]
+    cdef uint8_t *mask[MAX_OUTPUTS]
+    cdef int64_t *out[MAX_OUTPUTS]
+    cdef bint full[MAX_OUTPUTS]
+
+    cdef int step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) noexcept nogil
+    cdef int64_t count(self, int64_t lo, int64_t hi) noexcept nogil
+
+    cdef inline const int64_t* counts_from(self, int64_t start) noexcept nogil:
+        """The counts of the chunk at hand by window number; NULL where hi - lo is the count."""
+        return <const int64_t*> self.counts - start if self.valid != NULL else NULL
+
+
+cdef class Kernel:
+    cdef Scan scan
+    cdef Counter counter
+    cdef object owner       # keeps the rows alive that `scan` points to
+    cdef object answers     # and the arrays that the answers go to
+
+    cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil

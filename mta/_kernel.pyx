@@ -1,0 +1,159 @@
+"""Kernels: the answers of many windows at once, a chunk of windows at a time.
+
+A kernel is given rows (`Kernel.attach`), told where its answers go (`Kernel.answer_to`), and then
+steps through windows [lo, hi) of these rows, whose edges never fall. Its answers are a function of
+the windows and the values alone: rows may come in any number of attachments, as long as those that
+the next window holds are there (and `KEPT` rows before them), and nothing changes.
+"""
+from libc.string cimport memchr, memcpy
+
+from mta._bounds cimport Bounds
+
+import numpy as np
+
+# Rows before the window that a kernel may still read: float sums read whole blocks of 16.
+KEPT = 16
+
+
+cdef class Counter:
+    """The rows of every window that count for one input: those that are not null.
+
+    needs : values without which an answer is null, one number per answer
+    """
+
+    def __cinit__(self, needs):
+        self.n = len(needs)
+        if self.n > MAX_OUTPUTS:
+            raise ValueError("too many answers of one input")
+        for k, need in enumerate(needs):
+            self.need[k] = need
+
+    def attach(self, const uint8_t[::1] valid, int64_t first):
+        """valid: 0 where a row is null, from row `first` on; None where every row counts."""
+        self.owner = valid
+        self.valid = &valid[0] - first if valid is not None and valid.shape[0] else NULL
+
+    def answer_to(self, answers):
+        """answers : per answer a uint8 mask, 1 where it is not null, and an int64 array for the
+        counts themselves; either may be None."""
+        cdef uint8_t[::1] mask
+        cdef int64_t[::1] counts
+        self.answers = answers
+        for k, (mask_array, counts_array) in enumerate(answers):
+            mask, counts = mask_array, counts_array
+            self.mask[k] = &mask[0] if mask is not None and mask.shape[0] else NULL
+            self.out[k] = &counts[0] if counts is not None and counts.shape[0] else NULL
+            self.full[k] = True
+
+    def is_full(self, int k):
+        """Whether every window had the values that answer k needs."""
+        return self.full[k]
+
+    cdef int step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) noexcept nogil:
+        cdef int64_t i, need
+        cdef int64_t* counts = self.counts
+        cdef uint8_t* mask
+        cdef int k
+        if self.valid != NULL:
+            for i in range(n):
+                counts[i] = self.count(lo[start + i], hi[start + i])
+        elif self.n > 0:
+            for i in range(n):
+                counts[i] = hi[start + i] - lo[start + i]
+        for k in range(self.n):
+            if self.out[k] != NULL:
+                memcpy(self.out[k] + start, counts, n * sizeof(int64_t))
+            if self.mask[k] != NULL:
+                need, mask = self.need[k], self.mask[k] + start
+                for i in range(n):
+                    mask[i] = counts[i] >= need
+                self.full[k] &= memchr(mask, 0, n) == NULL
+        return 0
+
+    cdef int64_t count(self, int64_t lo, int64_t hi) noexcept nogil:
+        """Rows that leave are subtracted: counts are exact."""
+        if lo >= self.last:
+            self.first = self.last = lo
+            self.inside = 0
+        while self.first < lo:
+            self.inside -= self.valid[self.first]
+            self.first += 1
+        while self.last < hi:
+            self.inside += self.valid[self.last]
+            self.last += 1
+        return self.inside
+
+
+cdef class Kernel:
+    """One state over one input; subclasses say which.
+
+    counter : of the same input
+    """
+
+    def __init__(self, Counter counter):
+        self.counter = counter
+
+    def attach(self, columns, const uint8_t[::1] valid, int64_t first):
+        """Give the rows from number `first` on.
+
+        columns : one 8-byte array per column of the input, of one length
+        valid : uint8 array beside them, 0 where a value of the row is null, or None
+        """
+        cdef const int64_t[::1] raw
+        views = [column.view(np.int64) for column in columns]
+        self.owner = (views, valid)
+        for k, view in enumerate(views):
+            raw = view
+            self.scan.columns[k] = <const Cell*> (&raw[0] - first) if raw.shape[0] else NULL
+            self.scan.rows = first + raw.shape[0]
+        self.scan.values = self.scan.columns[0]
+        self.scan.valid = &valid[0] - first if valid is not None and valid.shape[0] else NULL
+
+    def answer_to(self, arrays):
+        """Where the answers go: one array per answer, item 0 of which is that of window 0."""
+        raise NotImplementedError
+
+    def marks(self):
+        """The numbers, if any, that later answers depend on beside the rows of the window.
+
+        A fresh kernel that resumes from them, given the same rows, goes on as this one would.
+        """
+        return ()
+
+    def resume(self, marks):
+        """Go on from these marks; before the first step."""
+
+    cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil:
+        """Answer the windows start..start + n; the first whose answer does not fit its type, or -1.
+
+        lo, hi : addressed by window number
+        """
+        with gil:
+            raise NotImplementedError
+
+
+def slide(Bounds bounds, counters, kernels):
+    """Answer every window of `bounds`, all kernels side by side, a chunk of windows at a time.
+
+    Returns (kernel, window) of the first answer that does not fit its type, or None.
+    """
+    cdef int64_t row = 0, window = 0, rows, n, failed
+    cdef int64_t[CHUNK] lo
+    cdef int64_t[CHUNK] hi
+    cdef Counter counter
+    cdef Kernel kernel
+    while row < bounds.rows:
+        rows = min(<int64_t> CHUNK, bounds.rows - row)
+        with nogil:
+            n = bounds.next(row, rows, lo, hi)
+        for counter in counters:
+            with nogil:
+                counter.step(window, n, lo - window, hi - window)
+        for kernel in kernels:
+            with nogil:
+                failed = kernel.step(window, n, lo - window, hi - window)
+            if failed >= 0:
+                return kernel, failed
+        row += rows
+        window += n
+    return None
