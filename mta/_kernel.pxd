@@ -50,3 +50,21 @@ cdef class Kernel:
     cdef object answers     # and the arrays that the answers go to
 
     cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil
+
+
+cdef class Lists:
+    cdef readonly object lengths    # int64 array: items of the list of every window
+    cdef int64_t* length            # the same, by window number
+    cdef int64_t* data
+    cdef int64_t size
+    cdef int64_t capacity
+
+    cdef int grow(self) except -1 nogil
+
+    cdef inline int add(self, int64_t item) except -1 nogil:
+        """One more item of the list at hand."""
+        if self.size == self.capacity:
+            self.grow()
+        self.data[self.size] = item
+        self.size += 1
+        return 0

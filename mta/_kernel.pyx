@@ -5,6 +5,7 @@ steps through windows [lo, hi) of these rows, whose edges never fall. Its answer
 the windows and the values alone: rows may come in any number of attachments, as long as those that
 the next window holds are there (and `KEPT` rows before them), and nothing changes.
 """
+from libc.stdlib cimport free, realloc
 from libc.string cimport memchr, memcpy
 
 from mta._bounds cimport Bounds
@@ -130,6 +131,42 @@ cdef class Kernel:
         """
         with gil:
             raise NotImplementedError
+
+
+cdef class Lists:
+    """Where the answers of a kernel go that are lists: all items in one row, and how many each has.
+
+    windows : how many lists there will be
+
+    A kernel sets ``length[window]`` and calls ``add`` for every item (a cell or a row number).
+    """
+
+    def __cinit__(self, int64_t windows):
+        cdef int64_t[::1] lengths
+        self.lengths = np.zeros(windows, np.int64)
+        lengths = self.lengths
+        self.length = &lengths[0] if windows else NULL
+
+    def __dealloc__(self):
+        free(self.data)
+
+    def items(self):
+        """The items of all lists, one after the other, as a new int64 array."""
+        array = np.empty(self.size, np.int64)
+        cdef int64_t[::1] view = array
+        if self.size:
+            memcpy(&view[0], self.data, self.size * sizeof(int64_t))
+        return array
+
+    cdef int grow(self) except -1 nogil:
+        cdef int64_t capacity = max(<int64_t> 1024, 2 * self.capacity)
+        cdef void* data = realloc(self.data, capacity * sizeof(int64_t))
+        if data == NULL:
+            with gil:
+                raise MemoryError(f"lists of {self.size} items")
+        self.data = <int64_t*> data
+        self.capacity = capacity
+        return 0
 
 
 def slide(Bounds bounds, counters, kernels):
