@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,10 +33,24 @@ class ArrowFrame(Frame):
     def column(self, name: str) -> Column:
         if self.names().count(name) > 1:
             raise DataError(f"column {name!r}: there are {self.names().count(name)} of this name")
-        return arrow_column(name, self.data.column(name))
+        column = arrow_column(name, self.data.column(name))
+        return replace(column, native=self.data.column(name)) if column.values is None else column
 
     def encode(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         return encode_arrow(name, self.data.column(name))
+
+    @staticmethod
+    def slice_native(native: Any, start: int) -> Any:
+        return native.slice(start)
+
+    @staticmethod
+    def join_natives(old: Any, new: Any) -> Any:
+        return pa.chunked_array([*_chunked(old).chunks, *_chunked(new).chunks])
+
+    @staticmethod
+    def list_native(native: Any, rows: NDArray[np.int64]) -> list[Any]:
+        values: list[Any] = native.take(pa.array(rows)).to_pylist()
+        return values
 
     def build(self, answers: list[Answer]) -> Any:
         names = [a.name for a in answers]
@@ -138,8 +153,17 @@ def _chunked(column: Any) -> Any:
 def arrow_answer(answer: Answer) -> Any:
     """The answers as an Arrow array, nulls as nulls."""
     mask = None if answer.valid is None else ~answer.valid
+    if answer.lengths is not None:
+        ends = np.concatenate([[0], np.cumsum(answer.lengths)])
+        nulls = None if mask is None else np.concatenate([mask, [False]])
+        items = arrow_answer(answer.items)
+        if ends[-1] < 2**31:
+            return pa.ListArray.from_arrays(pa.array(ends, pa.int32(), mask=nulls), items)
+        return pa.LargeListArray.from_arrays(pa.array(ends, mask=nulls), items)
     array = pa.array(answer.values, mask=mask)
     like = answer.like
+    if answer.rows and like is not None:
+        return _one_array(like.native.take(array))
     if like is None or like.dtype is None:
         return array
     dtype = _plain_type(like.dtype)

@@ -6,6 +6,7 @@ of objects: NumPy itself would round integers beside a float and make text of nu
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,9 +37,10 @@ class NumpyFrame(Frame):
         valid = None
         if isinstance(data, np.ma.MaskedArray):
             valid, data = ~np.ma.getmaskarray(data), np.asarray(data.data)
-        if data.dtype == object:
-            return object_column(name, data)
-        return plain_column(name, data, valid)
+        column = (
+            object_column(name, data) if data.dtype == object else plain_column(name, data, valid)
+        )
+        return replace(column, native=data) if column.values is None else column
 
     def key_values(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         """Objects are keys as they are, whatever type they might have as values."""
@@ -51,6 +53,15 @@ class NumpyFrame(Frame):
         data = self.data[name]
         codes = np.unique(np.asarray(data), return_inverse=True)[1].astype(np.int64)
         return codes, ~np.ma.getmaskarray(data) if isinstance(data, np.ma.MaskedArray) else None
+
+    @staticmethod
+    def join_natives(old: Any, new: Any) -> Any:
+        return np.concatenate([old, new])
+
+    @staticmethod
+    def list_native(native: Any, rows: NDArray[np.int64]) -> list[Any]:
+        values: list[Any] = native[rows].tolist()
+        return values
 
     def build(self, answers: list[Answer]) -> dict[str, NDArray[Any]]:
         """A dict of arrays by the answers' names."""
@@ -72,7 +83,12 @@ def _as_array(name: str, values: Any) -> Any:
 
 
 def numpy_answer(answer: Answer) -> NDArray[Any]:
-    """Nulls are NaN in floats, NaT in times, None in objects, and masked where none of them is."""
+    """Nulls are NaN in floats, NaT in times, None in objects, and masked where none of them is.
+
+    Lists are an array of arrays.
+    """
+    if answer.lengths is not None:
+        return split_lists(answer, numpy_answer(answer.items))
     values = native_values(answer)
     if answer.valid is None or values.dtype.kind in "fmMO":
         return values
@@ -80,11 +96,25 @@ def numpy_answer(answer: Answer) -> NDArray[Any]:
     return masked
 
 
+def split_lists(answer: Answer, items: Any) -> NDArray[Any]:
+    """An array of objects: the items of every list, None where it is null."""
+    assert answer.lengths is not None
+    stops = np.cumsum(answer.lengths)
+    lists = np.empty(len(stops), object)
+    for i, (stop, length) in enumerate(zip(stops.tolist(), answer.lengths.tolist(), strict=True)):
+        lists[i] = items[stop - length : stop]
+    if answer.valid is not None:
+        lists[~answer.valid] = None
+    return lists
+
+
 def native_values(answer: Answer) -> NDArray[Any]:
     """The answers as a NumPy array of the type that `like` stands for; null times are NaT."""
     values, like = answer.values, answer.like
     if like is None:
         return values
+    if answer.rows:
+        return _taken(answer, like.native)
     if like.unit is not None:
         values = _times(answer, like)
     elif like.kind == "bool":
@@ -92,6 +122,13 @@ def native_values(answer: Answer) -> NDArray[Any]:
     plain: Any = getattr(like.dtype, "numpy_dtype", like.dtype)
     if isinstance(plain, np.dtype) and plain.kind in "fiumMO":
         values = values.astype(plain, copy=False)
+    return values
+
+
+def _taken(answer: Answer, native: NDArray[Any]) -> NDArray[Any]:
+    values = native[answer.values]
+    if answer.valid is not None and values.dtype == object:
+        values[~answer.valid] = None
     return values
 
 

@@ -6,13 +6,14 @@ None, NaT and pandas.NA are nulls.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mta._frames_numpy import native_values
+from mta._frames_numpy import native_values, split_lists
 from mta._frames_objects import encode_objects, object_column
 from mta.errors import DataError
 from mta.frames import Answer, Column, Frame, plain_column
@@ -32,23 +33,8 @@ class PandasFrame(Frame):
         series = self.data[name]
         if isinstance(series, pd.DataFrame):
             raise DataError(f"column {name!r}: there are {series.shape[1]} of this name")
-        if isinstance(series.dtype, pd.SparseDtype):
-            series = series.sparse.to_dense()
-        dtype = series.dtype
-        if isinstance(dtype, pd.ArrowDtype):
-            from mta._frames_arrow import arrow_column
-
-            return _with_dtype(arrow_column(name, series.array.__arrow_array__()), dtype)
-        if isinstance(dtype, pd.DatetimeTZDtype):
-            ticks = series.array.asi8
-            valid = series.notna().to_numpy()
-            plain = np.where(valid, ticks, 0)
-            return Column(name, "time", plain, None if valid.all() else valid, dtype.unit, dtype)
-        if _holds_objects(series):
-            return object_column(name, series.to_numpy())
-        if isinstance(dtype, np.dtype):
-            return plain_column(name, series.to_numpy(), dtype=dtype)
-        return _masked_column(name, series)
+        column = _plain_or_other(name, series)
+        return replace(column, native=series.array) if column.values is None else column
 
     def key_values(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         series = self.data[name]
@@ -65,10 +51,39 @@ class PandasFrame(Frame):
         codes, _ = pd.factorize(series)
         return codes.astype(np.int64), codes >= 0
 
+    @staticmethod
+    def join_natives(old: Any, new: Any) -> Any:
+        return pd.concat([pd.Series(old), pd.Series(new)], ignore_index=True).array
+
+    @staticmethod
+    def list_native(native: Any, rows: NDArray[np.int64]) -> list[Any]:
+        values: list[Any] = native.take(rows).tolist()
+        return values
+
     def build(self, answers: list[Answer]) -> pd.DataFrame:
         arrow = any(isinstance(dtype, pd.ArrowDtype) for dtype in self.data.dtypes)
         columns = {a.name: _arrow_answer(a) if arrow else _answer(a) for a in answers}
         return pd.DataFrame(columns, index=self.data.index, copy=False)
+
+
+def _plain_or_other(name: str, series: Any) -> Column:
+    if isinstance(series.dtype, pd.SparseDtype):
+        series = series.sparse.to_dense()
+    dtype = series.dtype
+    if isinstance(dtype, pd.ArrowDtype):
+        from mta._frames_arrow import arrow_column
+
+        return _with_dtype(arrow_column(name, series.array.__arrow_array__()), dtype)
+    if isinstance(dtype, pd.DatetimeTZDtype):
+        ticks = series.array.asi8
+        valid = series.notna().to_numpy()
+        plain = np.where(valid, ticks, 0)
+        return Column(name, "time", plain, None if valid.all() else valid, dtype.unit, dtype)
+    if _holds_objects(series):
+        return object_column(name, series.to_numpy())
+    if isinstance(dtype, np.dtype):
+        return plain_column(name, series.to_numpy(), dtype=dtype)
+    return _masked_column(name, series)
 
 
 def _holds_objects(series: Any) -> bool:
@@ -99,14 +114,19 @@ def _arrow_answer(answer: Answer) -> Any:
 
     like = answer.like
     if like is not None and isinstance(like.dtype, pd.ArrowDtype):
-        like = _with_dtype(like, like.dtype.pyarrow_dtype)
-    elif like is not None and like.unit is not None:
+        native = like.native.__arrow_array__() if like.native is not None else None
+        like = replace(_with_dtype(like, like.dtype.pyarrow_dtype), native=native)
+    elif like is not None and (like.unit is not None or like.native is not None):
         return _answer(answer)
-    array = arrow_answer(Answer(answer.name, answer.values, answer.valid, like))
-    return pd.arrays.ArrowExtensionArray(array)
+    return pd.arrays.ArrowExtensionArray(arrow_answer(replace(answer, like=like)))
 
 
 def _answer(answer: Answer) -> Any:
+    if answer.lengths is not None:
+        items = pd.Series(_answer(answer.items)).tolist()
+        return pd.Index(split_lists(answer, items), dtype=object)
+    if answer.rows:
+        return _taken(answer)
     values, like = native_values(answer), answer.like
     if like is not None and isinstance(like.dtype, pd.DatetimeTZDtype):
         return pd.DatetimeIndex(values).tz_localize("UTC").tz_convert(like.dtype.tz)
@@ -120,3 +140,14 @@ def _answer(answer: Answer) -> Any:
         return pd.arrays.BooleanArray(values, missing)
     kind = pd.arrays.FloatingArray if values.dtype.kind == "f" else pd.arrays.IntegerArray
     return kind(values, missing)
+
+
+def _taken(answer: Answer) -> Any:
+    """Values of a column of text, categories or objects; nulls are those of its type."""
+    assert answer.like is not None
+    native, rows = answer.like.native, answer.values
+    if answer.valid is None:
+        return native.take(rows)
+    if isinstance(native.dtype, np.dtype):
+        return pd.Index(native_values(answer), dtype=object)
+    return native.take(np.where(answer.valid, rows, -1), allow_fill=True)

@@ -36,7 +36,7 @@ class PolarsFrame(Frame):
             return null_column(name, len(series), dtype)
         plain = dtype.is_float() or dtype.is_integer() or dtype == pl.Boolean
         if not plain or str(dtype) in ("Int128", "UInt128"):  # which old releases do not have
-            return Column(name, "other", None, valid, dtype=dtype)
+            return Column(name, "other", None, valid, dtype=dtype, native=series)
         if valid is not None:
             series = series.fill_null(False if dtype == pl.Boolean else 0)
         return plain_column(name, series.to_numpy(), valid, dtype)
@@ -60,6 +60,15 @@ class PolarsFrame(Frame):
             codes = series.rank("dense")
         return codes.cast(pl.Int64).fill_null(0).to_numpy(), _validity(series)
 
+    @staticmethod
+    def join_natives(old: Any, new: Any) -> Any:
+        return pl.concat([old, new])
+
+    @staticmethod
+    def list_native(native: Any, rows: NDArray[np.int64]) -> list[Any]:
+        values: list[Any] = native.gather(rows).to_list()
+        return values
+
     def build(self, answers: list[Answer]) -> pl.DataFrame:
         return pl.DataFrame([_series(a) for a in answers])
 
@@ -75,6 +84,10 @@ def _temporal(dtype: Any) -> tuple[str, str]:
 
 
 def _series(answer: Answer) -> pl.Series:
+    if answer.lengths is not None:
+        return _lists(answer)
+    if answer.rows:
+        return _taken(answer)
     series = pl.Series(answer.name, answer.values)
     if answer.valid is not None:
         series = series.scatter(np.flatnonzero(~answer.valid), None)
@@ -82,3 +95,24 @@ def _series(answer: Answer) -> pl.Series:
     if like is not None:
         series = (series.cast(pl.Int32) if like.kind == "date" else series).cast(like.dtype)
     return series
+
+
+def _taken(answer: Answer) -> pl.Series:
+    assert answer.like is not None
+    rows = pl.Series(answer.values)
+    if answer.valid is not None:
+        rows = rows.scatter(np.flatnonzero(~answer.valid), None)
+    series: pl.Series = answer.like.native.gather(rows).alias(answer.name)
+    return series
+
+
+def _lists(answer: Answer) -> pl.Series:
+    assert answer.lengths is not None
+    items = _series(answer.items)
+    of = np.repeat(np.arange(len(answer.lengths)), answer.lengths)
+    filled = pl.DataFrame({"of": of, "items": items}).group_by("of", maintain_order=True).all()
+    lists = pl.Series(answer.name, [[]] * len(answer.lengths), pl.List(items.dtype))
+    lists = lists.scatter(np.flatnonzero(answer.lengths), filled["items"])
+    if answer.valid is not None:
+        lists = lists.scatter(np.flatnonzero(~answer.valid), None)
+    return lists

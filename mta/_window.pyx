@@ -9,9 +9,9 @@ from collections import namedtuple
 
 import numpy as np
 
-from mta.aggregates import Aggregate, named
 from mta.durations import Duration
 from mta.errors import DataError, PolicyError, SnapshotError, SpecError
+from mta.functions import Aggregate, named
 from mta.plan import make_plan
 from mta.policies import Last
 from mta.snapshot import seal, unseal
@@ -32,7 +32,7 @@ cdef class StateForest:
 
     cdef int make(self) except -1:
         source = "float" if self.input.column.type == REAL else "int"
-        self.forest = Forest(self.state.monoid, source, self.state.nan)
+        self.forest = Forest(self.state.name, source, self.state.nan)
         return 0
 
 
@@ -106,7 +106,7 @@ cdef class Window:
         columns = {name: RawColumn(name) for name in plan.columns}
         if self.times is not None and self.times.on in columns:
             raise SpecError(f"on: {self.times.on!r} is the time; an aggregate can't use it as a value")
-        inputs = {i: InputState(columns[i.column], i.skip_nan) for i in plan.inputs}
+        inputs = {i: InputState(columns[i.columns[0]], i.skip_nan) for i in plan.inputs}
         states = plan.states
         self.raw = list(columns.values())
         self.inputs = list(inputs.values())

@@ -7,107 +7,51 @@ min_count : int, default 0
     Fewer non-null values in the window give null.
 nan : {"propagate", "skip", "greatest"}, default "propagate"
     What a float NaN means: it makes the answer NaN for as long as it is inside; it counts as null;
-    or (for min and max) it is a value above +inf. Nulls are skipped always.
+    or, to what compares values, it is one above +inf. Nulls are skipped always; of several columns,
+    a row counts where none is null.
 
-An empty window answers 0 for count and sum and null for everything else.
+An empty window answers 0 for counts and sums and null for everything else. Rows stand in order of
+(time, arrival). Costs are per row and do not depend on the window's length unless stated.
 """
 
 from __future__ import annotations
 
-import builtins
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Any
-
-from mta.errors import SpecError
+from mta.functions import Aggregate
 
 __all__ = [
     "Aggregate",
+    "all",
+    "any",
+    "arg_max",
+    "arg_min",
+    "check_names",
+    "corr",
     "count",
     "count_all",
+    "count_distinct",
+    "cov",
+    "first",
+    "geometric_mean",
+    "kurt",
+    "last",
+    "list",
+    "longest_run",
     "max",
     "mean",
+    "median",
     "min",
+    "mode",
+    "most_common",
+    "product",
+    "quantile",
+    "skew",
+    "slope",
     "std",
     "sum",
+    "top_k",
     "var",
+    "weighted_mean",
 ]
-
-_NAN_MODES = ("propagate", "skip", "greatest")
-
-
-@dataclass(frozen=True)
-class Aggregate:
-    """One answer to compute. Made by the functions of this module; prints as the call."""
-
-    fn: str
-    column: str | None = None
-    ddof: int = 1
-    min_count: int = 0
-    nan: str = "propagate"
-
-    def __post_init__(self) -> None:
-        where = f"agg.{self.fn}"
-        if self.fn not in FUNCTIONS:
-            raise SpecError(f"no aggregate {self.fn!r}; known: {', '.join(sorted(FUNCTIONS))}")
-        if self.column is None and FUNCTIONS[self.fn].needs_column:
-            raise SpecError(f"{where}: the name of a column is needed")
-        if self.column is not None and not isinstance(self.column, str):
-            raise SpecError(f"{where}: column must be a name, not {self.column!r}")
-        if self.column is not None and self.fn == "count_all":
-            raise SpecError(f"{where}: counts rows; use agg.count({self.column!r}) for values")
-        _check_whole(where, "ddof", self.ddof)
-        _check_whole(where, "min_count", self.min_count)
-        if self.nan not in _NAN_MODES:
-            raise SpecError(f"{where}: nan must be one of {_NAN_MODES}, not {self.nan!r}")
-
-    def __repr__(self) -> str:
-        shown = [repr(self.column)] if self.column is not None else []
-        for field in fields(self)[2:]:
-            value = getattr(self, field.name)
-            if value != field.default:
-                shown.append(f"{field.name}={value!r}")
-        return f"agg.{self.fn}({', '.join(shown)})"
-
-    @property
-    def default_name(self) -> str:
-        """The answer's name where none is given: "amount_sum", "count"."""
-        return self.fn if self.column is None else f"{self.column}_{self.fn}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields that differ from their defaults."""
-        return {
-            f.name: getattr(self, f.name)
-            for f in fields(self)
-            if f.name == "fn" or getattr(self, f.name) != f.default
-        }
-
-
-def _check_whole(where: str, name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise SpecError(f"{where}: {name} must be a whole number from 0, not {value!r}")
-
-
-@dataclass(frozen=True)
-class Function:
-    """How an aggregate is made of a monoid: which one, what is lowered, what an answer needs."""
-
-    monoid: str | None  # None: the number of values, which every window knows
-    needs_column: bool = True
-    needs_values: int = 1  # non-null values without which the answer is null (var adds its ddof)
-    numeric: bool = True  # False: any ordered type will do
-
-
-FUNCTIONS = {
-    "count": Function(None, needs_column=False, needs_values=0, numeric=False),
-    "count_all": Function(None, needs_column=False, needs_values=0, numeric=False),
-    "sum": Function("sum", needs_values=0),
-    "mean": Function("sum"),
-    "min": Function("min", numeric=False),
-    "max": Function("max", numeric=False),
-    "var": Function("moments"),
-    "std": Function("moments"),
-}
 
 
 def count(column: str | None = None, *, min_count: int = 0, nan: str = "propagate") -> Aggregate:
@@ -117,7 +61,8 @@ def count(column: str | None = None, *, min_count: int = 0, nan: str = "propagat
     --------
     >>> import numpy as np, mta
     >>> from mta import agg
-    >>> mta.rolling(2).agg(n=agg.count())({"x": np.array([5.0, 6.0, 7.0])})["n"].tolist()
+    >>> rows = {"x": np.array([5.0, 6.0, 7.0])}
+    >>> mta.rolling(2).agg(a=agg.count())(rows)["a"].tolist()
     [1, 2, 2]
     """
     return Aggregate("count", column, min_count=min_count, nan=nan)
@@ -135,33 +80,60 @@ def count_all(*, min_count: int = 0) -> Aggregate:
     return Aggregate("count_all", min_count=min_count)
 
 
-def sum(column: str, *, min_count: int = 0, nan: str = "propagate") -> Aggregate:
-    """Sum. Integers are exact (128 bits inside) and raise OverflowError where the answer does not
-    fit in 64; floats err by at most ``2^-52 |sum| + n^2 2^-104 sum|x|`` over the rows inside, and
-    nothing that has left the window counts.
+def sum(
+    column: str,
+    *,
+    numerics: str = "compensated",
+    overflow: str = "raise",
+    min_count: int = 0,
+    nan: str = "propagate",
+) -> Aggregate:
+    """Sum, exact for integers.
+
+    Integers are summed in 128 bits. Floats err by at most ``2^-52 |sum| + n^2 2^-104 sum|x|`` over
+    the rows inside (docs/numerics.md), and nothing that has left the window counts.
+
+    Parameters
+    ----------
+    numerics : {"compensated", "exact", "fast"}
+        Of floats: double-doubles; correctly rounded whatever the magnitudes; plain doubles.
+    overflow : {"raise", "wrap", "float"}
+        Of an integer sum that does not fit in 64 bits: OverflowError, or the sum modulo 2^64;
+        "float" answers every integer sum as the nearest double.
 
     Examples
     --------
     >>> import numpy as np, mta
     >>> from mta import agg
-    >>> spike = {"x": np.array([1e16, 1.0, 2.0, 3.0])}
-    >>> mta.rolling(2).agg(s=agg.sum("x"))(spike)["s"].tolist()
+    >>> rows = {"x": np.array([1e16, 1.0, 2.0, 3.0])}
+    >>> mta.rolling(2).agg(a=agg.sum("x"))(rows)["a"].tolist()
     [1e+16, 1e+16, 3.0, 5.0]
     """
-    return Aggregate("sum", column, min_count=min_count, nan=nan)
+    return Aggregate(
+        "sum", column, numerics=numerics, overflow=overflow, min_count=min_count, nan=nan
+    )
 
 
-def mean(column: str, *, min_count: int = 0, nan: str = "propagate") -> Aggregate:
+def mean(
+    column: str,
+    *,
+    numerics: str = "compensated",
+    min_count: int = 0,
+    nan: str = "propagate",
+) -> Aggregate:
     """Arithmetic mean, float64. Of integers: correctly rounded, also above 2^53.
+
+    `numerics` is that of `sum`.
 
     Examples
     --------
     >>> import numpy as np, mta
     >>> from mta import agg
-    >>> mta.rolling(2).agg(m=agg.mean("x"))({"x": np.array([1, 2, 4])})["m"].tolist()
+    >>> rows = {"x": np.array([1, 2, 4])}
+    >>> mta.rolling(2).agg(a=agg.mean("x"))(rows)["a"].tolist()
     [1.0, 1.5, 3.0]
     """
-    return Aggregate("mean", column, min_count=min_count, nan=nan)
+    return Aggregate("mean", column, numerics=numerics, min_count=min_count, nan=nan)
 
 
 def min(column: str, *, min_count: int = 0, nan: str = "propagate") -> Aggregate:
@@ -171,7 +143,8 @@ def min(column: str, *, min_count: int = 0, nan: str = "propagate") -> Aggregate
     --------
     >>> import numpy as np, mta
     >>> from mta import agg
-    >>> mta.rolling(2).agg(m=agg.min("x"))({"x": np.array([3, 1, 2])})["m"].tolist()
+    >>> rows = {"x": np.array([3, 1, 2])}
+    >>> mta.rolling(2).agg(a=agg.min("x"))(rows)["a"].tolist()
     [3, 1, 1]
     """
     return Aggregate("min", column, min_count=min_count, nan=nan)
@@ -184,10 +157,39 @@ def max(column: str, *, min_count: int = 0, nan: str = "propagate") -> Aggregate
     --------
     >>> import numpy as np, mta
     >>> from mta import agg
-    >>> mta.rolling(2).agg(m=agg.max("x"))({"x": np.array([3, 1, 2])})["m"].tolist()
+    >>> rows = {"x": np.array([3, 1, 2])}
+    >>> mta.rolling(2).agg(a=agg.max("x"))(rows)["a"].tolist()
     [3, 3, 2]
     """
     return Aggregate("max", column, min_count=min_count, nan=nan)
+
+
+def any(column: str, *, min_count: int = 0, nan: str = "propagate") -> Aggregate:
+    """Whether any value of a boolean column is true.
+
+    Examples
+    --------
+    >>> import numpy as np, mta
+    >>> from mta import agg
+    >>> rows = {"x": np.array([True, False, False])}
+    >>> mta.rolling(2).agg(a=agg.any("x"))(rows)["a"].tolist()
+    [True, True, False]
+    """
+    return Aggregate("any", column, min_count=min_count, nan=nan)
+
+
+def all(column: str, *, min_count: int = 0, nan: str = "propagate") -> Aggregate:
+    """Whether all values of a boolean column are true.
+
+    Examples
+    --------
+    >>> import numpy as np, mta
+    >>> from mta import agg
+    >>> rows = {"x": np.array([True, True, False])}
+    >>> mta.rolling(2).agg(a=agg.all("x"))(rows)["a"].tolist()
+    [True, True, False]
+    """
+    return Aggregate("all", column, min_count=min_count, nan=nan)
 
 
 def var(column: str, *, ddof: int = 1, min_count: int = 0, nan: str = "propagate") -> Aggregate:
@@ -200,7 +202,8 @@ def var(column: str, *, ddof: int = 1, min_count: int = 0, nan: str = "propagate
     --------
     >>> import numpy as np, mta
     >>> from mta import agg
-    >>> mta.rolling(3).agg(v=agg.var("x"))({"x": 1e9 + np.array([4.0, 7.0, 13.0])})["v"].tolist()
+    >>> rows = {"x": 1e9 + np.array([4.0, 7.0, 13.0])}
+    >>> mta.rolling(3).agg(a=agg.var("x"))(rows)["a"].tolist()
     [nan, 4.5, 21.0]
     """
     return Aggregate("var", column, ddof=ddof, min_count=min_count, nan=nan)
@@ -213,38 +216,366 @@ def std(column: str, *, ddof: int = 1, min_count: int = 0, nan: str = "propagate
     --------
     >>> import numpy as np, mta
     >>> from mta import agg
-    >>> mta.rolling(2).agg(s=agg.std("x", ddof=0))({"x": np.array([1.0, 3.0, 9.0])})["s"].tolist()
+    >>> rows = {"x": np.array([1.0, 3.0, 9.0])}
+    >>> mta.rolling(2).agg(a=agg.std("x", ddof=0))(rows)["a"].tolist()
     [0.0, 1.0, 3.0]
     """
     return Aggregate("std", column, ddof=ddof, min_count=min_count, nan=nan)
 
 
-def named(aggs: tuple[Any, ...], by_name: dict[str, Any]) -> tuple[tuple[str, Aggregate], ...]:
-    """(name, aggregate) pairs of what ``.agg(*aggs, **by_name)`` was given, names unique."""
-    pairs = [(getattr(a, "default_name", None), a) for a in aggs] + list(by_name.items())
-    if not pairs:
-        raise SpecError("agg: at least one aggregate is needed, like agg.sum('amount')")
-    return check_names(pairs)
+def skew(
+    column: str,
+    *,
+    bias: bool = False,
+    min_count: int = 0,
+    nan: str = "propagate",
+) -> Aggregate:
+    """Skewness: adjusted Fisher-Pearson (pandas'; null below 3 values), or with `bias` that of the
+    population. NaN where all values are equal. Computed in 106 bits around a value of the window.
+
+    Examples
+    --------
+    >>> import numpy as np, mta
+    >>> from mta import agg
+    >>> rows = {"x": np.array([0.0, 0.0, 3.0])}
+    >>> mta.rolling(3).agg(a=agg.skew("x"))(rows)["a"].round(6).tolist()
+    [nan, nan, 1.732051]
+    """
+    return Aggregate("skew", column, bias=bias, min_count=min_count, nan=nan)
 
 
-def check_names(pairs: Sequence[tuple[Any, Any]]) -> tuple[tuple[str, Aggregate], ...]:
-    """The pairs, if their names are unique and each names an aggregate."""
-    seen: set[str] = set()
-    for name, aggregate in pairs:
-        if not isinstance(name, str) and isinstance(aggregate, Aggregate):
-            raise SpecError(f"agg: an answer's name must be a text, not {name!r}")
-        if not isinstance(aggregate, Aggregate):
-            label = f"{name}=" if name else ""
-            raise SpecError(f"agg: {label}{aggregate!r} is not an aggregate like agg.sum('amount')")
-        if name in seen:
-            raise SpecError(f"agg: two answers are named {name!r}; give one another name")
-        seen.add(name)
-    return tuple(pairs)
+def kurt(
+    column: str,
+    *,
+    bias: bool = False,
+    min_count: int = 0,
+    nan: str = "propagate",
+) -> Aggregate:
+    """Excess kurtosis: unbiased (pandas'; null below 4 values), or with `bias` that of the
+    population. NaN where all values are equal. Computed in 106 bits around a value of the window.
+
+    Examples
+    --------
+    >>> import numpy as np, mta
+    >>> from mta import agg
+    >>> rows = {"x": np.array([0.0, 0.0, 0.0, 2.0])}
+    >>> mta.rolling(4).agg(a=agg.kurt("x"))(rows)["a"].tolist()
+    [nan, nan, nan, 4.0]
+    """
+    return Aggregate("kurt", column, bias=bias, min_count=min_count, nan=nan)
 
 
-def needed(aggregate: Aggregate, min_periods: int) -> int:
-    """Non-null values without which the answer is null."""
-    least = FUNCTIONS[aggregate.fn].needs_values
-    if aggregate.fn in ("var", "std"):
-        least += aggregate.ddof
-    return builtins.max(least, aggregate.min_count, min_periods)
+def product(column: str, *, min_count: int = 0, nan: str = "propagate") -> Aggregate:
+    """Product. Integers are exact and raise OverflowError where the answer does not fit in 64 bits;
+    floats neither overflow nor underflow on the way, and a zero that has left leaves no trace.
+
+    Examples
+    --------
+    >>> import numpy as np, mta
+    >>> from mta import agg
+    >>> rows = {"x": np.array([0, 3, 4])}
+    >>> mta.rolling(2).agg(a=agg.product("x"))(rows)["a"].tolist()
+    [0, 0, 12]
+    """
+    return Aggregate("product", column, min_count=min_count, nan=nan)
+
+
+def geometric_mean(column: str, *, min_count: int = 0, nan: str = "propagate") -> Aggregate:
+    """The n-th root of the product of n values; NaN where one is negative, 0 where one is 0.
+
+    Examples
+    --------
+    >>> import numpy as np, mta
+    >>> from mta import agg
+    >>> rows = {"x": np.array([1.0, 4.0, 9.0])}
+    >>> mta.rolling(2).agg(a=agg.geometric_mean("x"))(rows)["a"].tolist()
+    [1.0, 2.0, 6.0]
+    """
+    return Aggregate("geometric_mean", column, min_count=min_count, nan=nan)
+
+
+def weighted_mean(
+    column: str,
+    weights: str,
+    *,
+    min_count: int = 0,
+    nan: str = "propagate",
+) -> Aggregate:
+    """``sum(weight * value) / sum(weight)``: of prices and volumes, the VWAP. NaN where the weights
+    cancel to 0. Products are exact and added as double-doubles.
+
+    Examples
+    --------
+    >>> import numpy as np, mta
+    >>> from mta import agg
+    >>> rows = {"p": np.array([10.0, 20.0]), "v": np.array([3, 1])}
+    >>> mta.rolling(2).agg(a=agg.weighted_mean("p", "v"))(rows)["a"].tolist()
+    [10.0, 12.5]
+    """
+    return Aggregate("weighted_mean", column, (weights,), min_count=min_count, nan=nan)
+
+
+def cov(x: str, y: str, *, ddof: int = 1, min_count: int = 0, nan: str = "propagate") -> Aggregate:
+    """Covariance of two columns; null with `ddof` rows or fewer.
+
+    Computed in 106 bits around a row of the window.
+
+    Examples
+    --------
+    >>> import numpy as np, mta
+    >>> from mta import agg
+    >>> rows = {"x": np.array([1.0, 3.0]), "y": np.array([5.0, 9.0])}
+    >>> mta.rolling(2).agg(a=agg.cov("x", "y"))(rows)["a"].tolist()
+    [nan, 4.0]
+    """
+    return Aggregate("cov", x, (y,), ddof=ddof, min_count=min_count, nan=nan)
+
+
+def corr(x: str, y: str, *, min_count: int = 0, nan: str = "propagate") -> Aggregate:
+    """Pearson's correlation of two columns, from -1 to 1; null below 2 rows, NaN where one is
+    constant.
+
+    Examples
+    --------
+    >>> import numpy as np, mta
+    >>> from mta import agg
+    >>> rows = {"x": np.array([1.0, 3.0]), "y": np.array([9.0, 5.0])}
+    >>> mta.rolling(3).agg(a=agg.corr("x", "y"))(rows)["a"].tolist()
+    [nan, -1.0]
+    """
+    return Aggregate("corr", x, (y,), min_count=min_count, nan=nan)
+
+
+def slope(y: str, x: str, *, min_count: int = 0, nan: str = "propagate") -> Aggregate:
+    """Slope of the least-squares line of `y` over `x`; null below 2 rows, NaN where x is constant.
+
+    Examples
+    --------
+    >>> import numpy as np, mta
+    >>> from mta import agg
+    >>> rows = {"x": np.array([1.0, 3.0]), "y": np.array([9.0, 5.0])}
+    >>> mta.rolling(3).agg(a=agg.slope("y", "x"))(rows)["a"].tolist()
+    [nan, -2.0]
+    """
+    return Aggregate("slope", y, (x,), min_count=min_count, nan=nan)
+
+
+def longest_run(column: str, *, min_count: int = 0, nan: str = "propagate") -> Aggregate:
+    """Rows in the longest contiguous strictly increasing run, int64 (LIS of the MTA paper).
+
+    Examples
+    --------
+    >>> import numpy as np, mta
+    >>> from mta import agg
+    >>> rows = {"x": np.array([1, 2, 1, 5, 6])}
+    >>> mta.rolling(4).agg(a=agg.longest_run("x"))(rows)["a"].tolist()
+    [1, 2, 2, 2, 3]
+    """
+    return Aggregate("longest_run", column, min_count=min_count, nan=nan)
+
+
+def first(
+    column: str,
+    order: str | None = None,
+    *,
+    min_count: int = 0,
+    nan: str = "propagate",
+) -> Aggregate:
+    """Oldest value, of any type; with `order`, the value in the row where that column is least (of
+    several, the oldest).
+
+    Examples
+    --------
+    >>> import numpy as np, mta
+    >>> from mta import agg
+    >>> rows = {"x": np.array(["a", "b", "c"])}
+    >>> mta.rolling(2).agg(a=agg.first("x"))(rows)["a"].tolist()
+    ['a', 'a', 'b']
+    """
+    return Aggregate(
+        "first", column, () if order is None else (order,), min_count=min_count, nan=nan
+    )
+
+
+def last(
+    column: str,
+    order: str | None = None,
+    *,
+    min_count: int = 0,
+    nan: str = "propagate",
+) -> Aggregate:
+    """Newest value, of any type; with `order`, the value in the row where that column is greatest
+    (of several, the newest).
+
+    Examples
+    --------
+    >>> import numpy as np, mta
+    >>> from mta import agg
+    >>> rows = {"x": np.array(["a", "b", "c"]), "v": np.array([2, 1, 3])}
+    >>> mta.rolling(2).agg(a=agg.last("x", order="v"))(rows)["a"].tolist()
+    ['a', 'a', 'c']
+    """
+    return Aggregate(
+        "last", column, () if order is None else (order,), min_count=min_count, nan=nan
+    )
+
+
+def arg_min(
+    column: str,
+    by: str | None = None,
+    *,
+    min_count: int = 0,
+    nan: str = "propagate",
+) -> Aggregate:
+    """The value of `column`, of any type, in the row where `by` is least (of several, the oldest).
+    Without `by`: how many rows before the newest one of the window `column` is least, int64.
+
+    Examples
+    --------
+    >>> import numpy as np, mta
+    >>> from mta import agg
+    >>> rows = {"x": np.array(["a", "b", "c"]), "v": np.array([2, 1, 3])}
+    >>> mta.rolling(2).agg(a=agg.arg_min("x", by="v"))(rows)["a"].tolist()
+    ['a', 'b', 'b']
+    """
+    return Aggregate("arg_min", column, () if by is None else (by,), min_count=min_count, nan=nan)
+
+
+def arg_max(
+    column: str,
+    by: str | None = None,
+    *,
+    min_count: int = 0,
+    nan: str = "propagate",
+) -> Aggregate:
+    """The value of `column`, of any type, in the row where `by` is greatest (of several, the
+    oldest). Without `by`: how many rows before the newest one `column` is greatest, int64.
+
+    Examples
+    --------
+    >>> import numpy as np, mta
+    >>> from mta import agg
+    >>> rows = {"x": np.array([5, 1, 3])}
+    >>> mta.rolling(3).agg(a=agg.arg_max("x"))(rows)["a"].tolist()
+    [0, 1, 2]
+    """
+    return Aggregate("arg_max", column, () if by is None else (by,), min_count=min_count, nan=nan)
+
+
+def quantile(
+    column: str,
+    q: float,
+    *,
+    interp: str = "linear",
+    min_count: int = 0,
+    nan: str = "propagate",
+) -> Aggregate:
+    """The quantile `q` from 0 to 1, at place ``q * (n - 1)`` of the n sorted values.
+
+    Parameters
+    ----------
+    interp : {"linear", "lower", "higher", "midpoint", "nearest"}
+        What is answered between two values; of "nearest", a tie goes to the even place. "linear"
+        and "midpoint" give float64, the others a value in the column's own type.
+
+    Several quantiles of a column share one structure. O(log n) a row.
+
+    Examples
+    --------
+    >>> import numpy as np, mta
+    >>> from mta import agg
+    >>> rows = {"x": np.array([1.0, 2.0, 3.0])}
+    >>> mta.rolling(3).agg(a=agg.quantile("x", 0.9))(rows)["a"].tolist()
+    [1.0, 1.9, 2.8]
+    """
+    return Aggregate("quantile", column, q=q, interp=interp, min_count=min_count, nan=nan)
+
+
+def median(
+    column: str,
+    *,
+    interp: str = "linear",
+    min_count: int = 0,
+    nan: str = "propagate",
+) -> Aggregate:
+    """The quantile 0.5.
+
+    Examples
+    --------
+    >>> import numpy as np, mta
+    >>> from mta import agg
+    >>> rows = {"x": np.array([5, 1, 4])}
+    >>> mta.rolling(3).agg(a=agg.median("x"))(rows)["a"].tolist()
+    [5.0, 3.0, 4.0]
+    """
+    return Aggregate("median", column, interp=interp, min_count=min_count, nan=nan)
+
+
+def top_k(column: str, k: int, *, min_count: int = 0, nan: str = "propagate") -> Aggregate:
+    """The `k` greatest values, greatest first: a list. (The most frequent ones: `most_common`.)
+
+    Examples
+    --------
+    >>> import mta
+    >>> from mta import agg
+    >>> rows = {"x": [5, 1, 4]}
+    >>> [list(a) for a in mta.rolling(3).agg(a=agg.top_k("x", 2))(rows)["a"]]
+    [[5], [5, 1], [5, 4]]
+    """
+    return Aggregate("top_k", column, k=k, min_count=min_count, nan=nan)
+
+
+def count_distinct(column: str, *, min_count: int = 0, nan: str = "propagate") -> Aggregate:
+    """Number of different values, of any type; int64. Two NaN are one value.
+
+    Examples
+    --------
+    >>> import numpy as np, mta
+    >>> from mta import agg
+    >>> rows = {"x": np.array(["a", "b", "a"])}
+    >>> mta.rolling(3).agg(a=agg.count_distinct("x"))(rows)["a"].tolist()
+    [1, 2, 2]
+    """
+    return Aggregate("count_distinct", column, min_count=min_count, nan=nan)
+
+
+def mode(column: str, *, min_count: int = 0, nan: str = "propagate") -> Aggregate:
+    """The most frequent value, of any type; of several, the one that came first.
+
+    Examples
+    --------
+    >>> import numpy as np, mta
+    >>> from mta import agg
+    >>> rows = {"x": np.array(["a", "b", "b"])}
+    >>> mta.rolling(3).agg(a=agg.mode("x"))(rows)["a"].tolist()
+    ['a', 'a', 'b']
+    """
+    return Aggregate("mode", column, min_count=min_count, nan=nan)
+
+
+def most_common(column: str, k: int, *, min_count: int = 0, nan: str = "propagate") -> Aggregate:
+    """The `k` most frequent values, most frequent first, ties as they came: a list.
+
+    Examples
+    --------
+    >>> import mta
+    >>> from mta import agg
+    >>> rows = {"x": [5, 1, 1]}
+    >>> [list(a) for a in mta.rolling(3).agg(a=agg.most_common("x", 2))(rows)["a"]]
+    [[5], [5, 1], [1, 5]]
+    """
+    return Aggregate("most_common", column, k=k, min_count=min_count, nan=nan)
+
+
+def list(column: str, *, min_count: int = 0, nan: str = "propagate") -> Aggregate:
+    """All non-null values in order. The answers take as much memory as the windows have rows.
+
+    Examples
+    --------
+    >>> import mta
+    >>> from mta import agg
+    >>> rows = {"x": [5, 1, 4]}
+    >>> [list(a) for a in mta.rolling(2).agg(a=agg.list("x"))(rows)["a"]]
+    [[5], [5, 1], [1, 4]]
+    """
+    return Aggregate("list", column, min_count=min_count, nan=nan)

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mta._bounds import Bounds, RowBounds, TimeBounds
-from mta._kernel import Counter, Kernel, slide
 from mta._keys import first_fall, group_places, sort_times, spread
-from mta._rolling import MonoidKernel
 from mta.durations import NANOSECONDS, Duration
 from mta.errors import DataError, SpecError
 from mta.frames import Answer, Column, Frame, open_frame
-from mta.plan import Input, Output, Plan, State, answers, check_types, input_column, make_plan
+from mta.plan import Feed, Input, Plan, check_types, make_plan
+from mta.rows import counted_rows, fed_values, value_codes
+from mta.slider import AnswerOverflowError, Mask, Slider
 from mta.windows import Rolling
 
 Ints = NDArray[np.int64]
@@ -48,7 +48,7 @@ def run_batch(spec: Rolling, data: Any) -> Any:
     check_types(plan, columns)
     places, offsets, ts, ticks = sort_rows(spec, frame)
     bounds = find_bounds(spec, ts, offsets, ticks)
-    return frame.build(slide_columns(plan, columns, bounds, places))
+    return frame.build(slide_columns(plan, columns, bounds, SortedRows(frame, columns, places)))
 
 
 def sort_rows(spec: Rolling, frame: Frame) -> tuple[Ints | None, Ints, Ints | None, Ticks]:
@@ -169,87 +169,53 @@ def row_edges(spec: Rolling) -> tuple[int, int]:
 
 
 def slide_columns(
-    plan: Plan, columns: dict[str, Column], bounds: Bounds, places: Ints | None
+    plan: Plan, columns: dict[str, Column], bounds: Bounds, rows: SortedRows
 ) -> list[Answer]:
-    """Run every state's kernel over the sorted rows and put the answers in input order."""
-    inputs = {i: sorted_input(i, columns, places) for i in plan.inputs}
-    counts: dict[Input | None, Counts] = {None: Counts(plan, None, None, bounds)}
-    counts.update((i, Counts(plan, i, valid, bounds)) for i, (_, valid, _) in inputs.items())
-    arrays: dict[str, NDArray[Any]] = {}
-    states: dict[Kernel, State] = {}
-    for state in plan.states:
-        data, valid, column = inputs[state.input]
-        outputs = plan.of_state(state)
-        arrays.update({o.name: output_array(o, column, bounds.rows) for o in outputs})
-        kernel = MonoidKernel(
-            counts[state.input].counter, state.monoid, column.source, state.nan,
-            [(o.aggregate.fn, o.aggregate.ddof) for o in outputs],
-        )  # fmt: skip
-        kernel.attach([data], None if valid is None else valid.view(np.uint8), 0)
-        kernel.answer_to([arrays[o.name] for o in outputs])
-        states[kernel] = state
-    failed = slide(bounds, [c.counter for c in counts.values()], list(states))
-    if failed is not None:
-        kernel, row = failed
-        row = row if places is None else int(np.flatnonzero(places == row)[0])
-        raise_overflow(states[kernel], plan.of_state(states[kernel]), row)
-    valids: dict[str, NDArray[np.bool_] | None] = {}
-    for count in counts.values():
-        arrays.update(count.arrays)
-        valids.update(count.valids())
-    back = None if places is None else lambda sorted_answers: sorted_answers[places]
-    return answers(plan, columns, arrays, valids, back)
+    """Run every kernel over the sorted rows and put the answers in input order."""
+    try:
+        raw = Slider(plan, columns).slide(rows, bounds, bounds.rows, columns)
+    except AnswerOverflowError as error:
+        raise error.explain(int(rows.to_input(np.array([error.window]))[0])) from None
+    return raw.answers(rows.places, rows.to_input)
 
 
-class Counts:
-    """The counts of one input (None: of rows), for the answers that show or need them."""
+class SortedRows:
+    """The rows of a frame in order of (key, time, arrival), as the kernels read them.
 
-    def __init__(
-        self, plan: Plan, source: Input | None, valid: NDArray[np.bool_] | None, bounds: Bounds
-    ) -> None:
-        sure = 1 if valid is None and bounds.include_self else 0  # values in every window
-        mine = [o for o in plan.outputs if o.input == source]
-        self.outputs = [o for o in mine if o.need > sure or not o.state]
-        self.arrays = {o.name: np.empty(bounds.rows, np.int64) for o in mine if not o.state}
-        self.masks = {o.name: np.empty(bounds.rows, np.bool_) for o in mine if o.need > sure}
-        self.counter = Counter([o.need for o in self.outputs])
-        self.counter.attach(None if valid is None else valid.view(np.uint8), 0)
-        self.counter.answer_to([(self._mask(o), self.arrays.get(o.name)) for o in self.outputs])
+    places : each row's place in that order; None: its own
+    """
 
-    def _mask(self, output: Output) -> NDArray[np.uint8] | None:
-        mask = self.masks.get(output.name)
-        return None if mask is None else mask.view(np.uint8)
+    first = 0
 
-    def valids(self) -> dict[str, NDArray[np.bool_] | None]:
-        """Where each answer is not null; None where none is."""
-        full = {o.name: self.counter.is_full(k) for k, o in enumerate(self.outputs)}
-        return {name: None if full[name] else mask for name, mask in self.masks.items()}
+    def __init__(self, frame: Frame, columns: dict[str, Column], places: Ints | None) -> None:
+        self.frame = frame
+        self.columns = columns
+        self.places = places
+        self._feeds: dict[Feed, NDArray[Any]] = {}
+        self._valids: dict[Input, Mask | None] = {}
+        self._rows: Ints | None = None
 
+    def feed(self, feed: Feed) -> NDArray[Any]:
+        """A column's 8-byte values or codes."""
+        if feed not in self._feeds:
+            column = self.columns[feed.column]
+            data = value_codes(self.frame, column) if feed.codes else fed_values(column, feed)
+            self._feeds[feed] = data if self.places is None else spread(data, self.places)
+        return self._feeds[feed]
 
-def sorted_input(
-    source: Input, columns: dict[str, Column], places: Ints | None
-) -> tuple[NDArray[Any], NDArray[np.bool_] | None, Column]:
-    """The values and the null mask of an input, in sorted order."""
-    column = input_column(source, columns)
-    data = np.zeros(0) if column.values is None else column.values
-    valid = column.valid
-    if places is not None:
-        data = spread(data, places) if column.values is not None else data
-        valid = spread(valid, places) if valid is not None else None
-    return data, valid, column
+    def valid(self, source: Input) -> Mask | None:
+        """Which rows count."""
+        if source not in self._valids:
+            valid = counted_rows(source, self.columns)
+            if valid is not None and self.places is not None:
+                valid = spread(valid, self.places)
+            self._valids[source] = valid
+        return self._valids[source]
 
-
-def output_array(output: Output, column: Column, n: int) -> NDArray[Any]:
-    """An empty array of the answer's type: the column's own for sum, min and max."""
-    if output.aggregate.fn in ("mean", "var", "std") or column.source == "float":
-        return np.empty(n, np.float64)
-    return np.empty(n, np.uint64 if column.source == "uint" else np.int64)
-
-
-def raise_overflow(state: State, outputs: list[Output], row: int) -> None:
-    """Report the sum that does not fit, by the answer's name, the column and the row."""
-    name = next(o.name for o in outputs if o.aggregate.fn == "sum")
-    raise OverflowError(
-        f"{name}: the sum of {state.input.column!r} over the window of row {row} does not fit in "
-        "64 bits; sum a float column, or a shorter window"
-    )
+    def to_input(self, rows: Ints) -> Ints:
+        """From places in the order to rows of the input."""
+        if self.places is None:
+            return rows
+        if self._rows is None:
+            self._rows = spread(np.arange(len(self.places)), self.places)
+        return self._rows[rows]

@@ -8,7 +8,7 @@ No library is imported unless the data came from it.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ class Column:
     valid : False where the value is null, or None where none is
     unit : of a time, date or duration ("d", "s", "ms", "us", "ns")
     dtype : the native type, to make answers of the same type
+    native : of "other": the column as the frame has it, which its adapter takes values from
     """
 
     name: str
@@ -42,6 +43,7 @@ class Column:
     valid: NDArray[np.bool_] | None = None
     unit: str | None = None
     dtype: Any = None
+    native: Any = None
 
     @property
     def source(self) -> str:
@@ -56,12 +58,24 @@ class Column:
 
 @dataclass(frozen=True)
 class Answer:
-    """One column of answers: int64, uint64 or float64 values, and where they are not null."""
+    """One column of answers, as 8-byte values and where they are not null.
+
+    like : a column whose native type the answer takes
+    rows : the values are places in `like`, whose native values are the answer
+    lengths : the answers are lists of so many items; `values` are the items of all of them
+    """
 
     name: str
     values: NDArray[Any]
     valid: NDArray[np.bool_] | None = None
-    like: Column | None = None  # a column whose native type the answer takes (min, max)
+    like: Column | None = None
+    rows: bool = False
+    lengths: NDArray[np.int64] | None = None
+
+    @property
+    def items(self) -> Answer:
+        """The items of all lists as one column."""
+        return replace(self, valid=None, lengths=None)
 
 
 def plain_column(
@@ -138,6 +152,23 @@ class Frame:
 
     def build(self, answers: list[Answer]) -> Any:
         """Answers as data of the same kind."""
+        raise NotImplementedError
+
+    # What `Column.native` can do, for those who keep rows of it from one frame to the next.
+
+    @staticmethod
+    def slice_native(native: Any, start: int) -> Any:
+        """The values from place `start` on."""
+        return native[start:]
+
+    @staticmethod
+    def join_natives(old: Any, new: Any) -> Any:
+        """The values of two columns, one after the other."""
+        raise NotImplementedError
+
+    @staticmethod
+    def list_native(native: Any, rows: NDArray[np.int64]) -> list[Any]:
+        """The values at these places as Python objects."""
         raise NotImplementedError
 
     def require(self, name: str, argument: str) -> None:

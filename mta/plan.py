@@ -1,21 +1,16 @@
-"""From the aggregates of a spec to the monoid states that they share.
+"""From the aggregates of a spec to the states that they share.
 
-mean and sum of one column hold one state, var and std another; a count is kept per column, and
-only where the column has nulls.
+mean and sum of one column hold one state, var and std another, all quantiles of a column a third; a
+count is kept per column, and only where the column has nulls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from mta.aggregates import FUNCTIONS, Aggregate, needed
 from mta.errors import DataError, SpecError
-from mta.frames import Answer, Column, plain_column
+from mta.frames import Column
+from mta.functions import FUNCTIONS, Aggregate
 
 # MAX_OUTPUTS of the kernels.
 MAX_ANSWERS = 64
@@ -23,24 +18,37 @@ MAX_ANSWERS = 64
 
 @dataclass(frozen=True)
 class Input:
-    """A column as one group of aggregates sees it: with NaN as a value, or as null."""
+    """The rows that an aggregate counts: those where none of its columns is null (or, where NaN is
+    skipped, NaN)."""
 
-    column: str
+    columns: tuple[str, ...]
     skip_nan: bool
 
 
 @dataclass(frozen=True)
-class State:
-    """One monoid over one input."""
+class Feed:
+    """A column as a kernel reads it: 8-byte values, or codes that are equal for equal values."""
 
+    column: str
+    skip_nan: bool
+    codes: bool = False
+
+
+@dataclass(frozen=True)
+class State:
+    """What one kernel keeps: one state of the table of functions, over one input."""
+
+    name: str
     input: Input
-    monoid: str
-    nan: str
+    feeds: tuple[Feed, ...]
+    nan: str = "propagate"
+    numerics: str = "compensated"
+    overflow: str = "raise"
 
 
 @dataclass(frozen=True)
 class Output:
-    """One answer: what is lowered from which state, and what it needs not to be null."""
+    """One answer: which state it is lowered from, and what it needs not to be null."""
 
     name: str
     aggregate: Aggregate
@@ -51,7 +59,7 @@ class Output:
     @property
     def natural_need(self) -> int:
         """What it would need without min_count and min_periods."""
-        return needed(replace(self.aggregate, min_count=0), 0)
+        return replace(self.aggregate, min_count=0).needed(0)
 
 
 @dataclass(frozen=True)
@@ -62,22 +70,26 @@ class Plan:
 
     @property
     def inputs(self) -> list[Input]:
-        """The columns as the aggregates see them."""
+        """The rows that count, as the aggregates see them."""
         return list(dict.fromkeys(o.input for o in self.outputs if o.input is not None))
 
     @property
     def states(self) -> list[State]:
-        """The monoids to run."""
+        """The states to run."""
         return list(dict.fromkeys(o.state for o in self.outputs if o.state is not None))
 
     @property
     def columns(self) -> list[str]:
         """The names of the columns to read."""
-        return list(dict.fromkeys(i.column for i in self.inputs))
+        return list(dict.fromkeys(name for i in self.inputs for name in i.columns))
 
     def of_state(self, state: State) -> list[Output]:
         """The answers that are lowered from one state."""
         return [o for o in self.outputs if o.state == state]
+
+    def of_input(self, source: Input | None) -> list[Output]:
+        """The answers that count the same rows (None: all of them)."""
+        return [o for o in self.outputs if o.input == source]
 
 
 def make_plan(aggs: tuple[tuple[str, Aggregate], ...], min_periods: int) -> Plan:
@@ -92,23 +104,44 @@ def make_plan(aggs: tuple[tuple[str, Aggregate], ...], min_periods: int) -> Plan
         raise SpecError("agg: say what to compute first, like .agg(total=agg.sum('amount'))")
     plan = Plan(tuple(_output(name, aggregate, min_periods) for name, aggregate in aggs))
     for source in [None, *plan.inputs]:
-        if sum(o.input == source for o in plan.outputs) > MAX_ANSWERS:
-            of = "rows" if source is None else f"column {source.column!r}"
+        if len(plan.of_input(source)) > MAX_ANSWERS:
+            of = "rows" if source is None else f"column {source.columns[0]!r}"
             raise SpecError(f"agg: more than {MAX_ANSWERS} answers over {of}; make several specs")
     return plan
 
 
 def _output(name: str, aggregate: Aggregate, min_periods: int) -> Output:
-    need = needed(aggregate, min_periods)
+    need = aggregate.needed(min_periods)
     if aggregate.column is None:
         return Output(name, aggregate, None, None, need)
-    source = Input(aggregate.column, aggregate.nan == "skip")
-    monoid = FUNCTIONS[aggregate.fn].monoid
-    if monoid is None:
-        return Output(name, aggregate, source, None, need)
-    # Only min and max order NaN; to a sum, the greatest value is NaN all the same.
-    nan = "greatest" if aggregate.nan == "greatest" and monoid in ("min", "max") else "propagate"
-    return Output(name, aggregate, source, State(source, monoid, nan), need)
+    source = Input(aggregate.columns, aggregate.nan == "skip")
+    return Output(name, aggregate, source, _state(aggregate, source), need)
+
+
+# States that order their values, and so can take NaN for the greatest of all.
+_ORDERED = ("min", "max", "ranks", "arg")
+
+
+def _state(aggregate: Aggregate, source: Input) -> State | None:
+    name = FUNCTIONS[aggregate.fn].state
+    if name is None:
+        return None
+    if name == "ends" and aggregate.others:
+        name = "arg"  # ordered by a column
+    nan = "greatest" if aggregate.nan == "greatest" and name in _ORDERED else "propagate"
+    return State(
+        name, source, _feeds(name, source), nan, aggregate.numerics, aggregate.overflow
+    )  # fmt: skip
+
+
+def _feeds(name: str, source: Input) -> tuple[Feed, ...]:
+    """What the kernel of a state reads."""
+    read = source.columns
+    if name in ("ends", "list"):
+        read = ()  # which rows there are is enough
+    elif name == "arg":
+        read = source.columns[-1:]
+    return tuple(Feed(column, source.skip_nan, name == "tally") for column in read)
 
 
 def check_types(plan: Plan, columns: dict[str, Column]) -> None:
@@ -120,51 +153,32 @@ def check_types(plan: Plan, columns: dict[str, Column]) -> None:
         Naming aggregate and column.
     """
     for output in plan.outputs:
-        if output.input is None or output.state is None:
-            continue
-        column = columns[output.input.column]
-        function = FUNCTIONS[output.aggregate.fn]
-        if column.values is None or (function.numeric and not column.numeric):
-            wants = "numbers" if function.numeric else "numbers or times"
-            raise DataError(
-                f"{output.name}: {output.aggregate!r} needs {wants}, "
-                f"but column {column.name!r} is {column.dtype}"
-            )
+        names = output.input.columns if output.input is not None else ()
+        for place, name in enumerate(names):
+            wants = _wanted_type(output.aggregate, place)
+            if not _TYPES[wants](columns[name]):
+                raise DataError(
+                    f"{output.name}: {output.aggregate!r} needs {_WORDS[wants]}, "
+                    f"but column {name!r} is {columns[name].dtype}"
+                )
 
 
-def input_column(source: Input, columns: dict[str, Column]) -> Column:
-    """The column with NaN turned into null, where the aggregate skips NaN."""
-    column = columns[source.column]
-    if not source.skip_nan or column.kind != "float" or column.values is None:
-        return column
-    number = ~np.isnan(column.values)
-    valid = number if column.valid is None else column.valid & number
-    return plain_column(column.name, column.values, valid, column.dtype)
+def _wanted_type(aggregate: Aggregate, place: int) -> str:
+    """What the column at this place of its arguments has to be."""
+    state, takes = FUNCTIONS[aggregate.fn].state, FUNCTIONS[aggregate.fn].takes
+    if state in ("ends", "arg"):
+        # What is compared is the last column; a value is only looked up.
+        compared = place == 1 or (state == "arg" and not aggregate.others)
+        return "ordered" if compared else "any"
+    if aggregate.fn in ("quantile", "median") and aggregate.interp not in ("linear", "midpoint"):
+        return "ordered"
+    return takes
 
 
-def answers(
-    plan: Plan,
-    columns: dict[str, Column],
-    arrays: dict[str, NDArray[Any]],
-    valids: dict[str, NDArray[np.bool_] | None],
-    back: Callable[[NDArray[Any]], NDArray[Any]] | None = None,
-) -> list[Answer]:
-    """The plan's answers with their nulls.
-
-    arrays : per output, what the kernels gave; NaN already where a float answer has too few values
-        for its own definition
-    valids : per output that can be null, where it is not (None: nowhere)
-    back : puts an array back in the order of the input
-    """
-    made = []
-    for output in plan.outputs:
-        raw, valid = arrays[output.name], valids.get(output.name)
-        if valid is not None and raw.dtype.kind == "f" and output.need > output.natural_need:
-            raw = np.where(valid, raw, np.nan)
-        if back is not None:
-            raw, valid = back(raw), None if valid is None else back(valid)
-        like = None
-        if output.aggregate.fn in ("min", "max") and output.input is not None:
-            like = columns[output.input.column]
-        made.append(Answer(output.name, raw, valid, like))
-    return made
+_TYPES = {
+    "numbers": lambda column: column.values is not None and column.numeric,
+    "ordered": lambda column: column.values is not None,
+    "bools": lambda column: column.kind in ("bool", "null"),
+    "any": lambda column: True,
+}
+_WORDS = {"numbers": "numbers", "ordered": "numbers or times", "bools": "booleans"}

@@ -1,33 +1,27 @@
 """Track: the window state of one key whose rows come in order, a chunk at a time.
 
-Index (times), raw values that have not entered the window yet, one forest per state. What it
-answers does not depend on how the rows were cut into chunks, and is what the batch kernels answer.
+It keeps the rows that a window can still reach, and the kernels of the batch engine, which go on
+where the last chunk ended. What it answers does not depend on how the rows were cut into chunks.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mta._bounds import next_bounds
-from mta._core import Forest
+from mta._bounds import GivenBounds, next_bounds
+from mta._kernel import KEPT
 from mta._vector import Vector
-from mta.engine import Ints, Ticks, output_array, raise_overflow, row_edges, ties_by_arrival
-from mta.frames import Answer, Column
-from mta.plan import Input, Plan, State, answers, input_column
+from mta.engine import Ints, Ticks, row_edges, ties_by_arrival
+from mta.frames import Answer, Column, Frame
+from mta.kernels import answers_rows
+from mta.plan import Feed, Input, Plan
+from mta.rows import Coder, Mask, counted_rows, fed_values
+from mta.slider import AnswerOverflowError, Slider
 from mta.windows import Rolling
-
-
-@dataclass
-class Waiting:
-    """An input's rows that no window has reached yet, and its count of non-null values."""
-
-    values: Vector = field(default_factory=Vector)
-    valid: Vector | None = None
-    count: Forest | None = None  # made at the first null; until then every row counts
 
 
 class Track:
@@ -42,48 +36,27 @@ class Track:
         self.plan = plan
         self.ticks = ticks
         self.times = Vector()
+        self.rows = KeptRows(plan)
+        self.slider: Slider | None = None  # made when the types of the columns are known
         self.received = 0
         self.answered = 0
         self.lo = 0
         self.hi = 0
-        self.waiting = {source: Waiting() for source in plan.inputs}
-        self.forests: dict[State, Forest] = {}
 
     def feed(
-        self, ts: Ints | None, columns: dict[str, Column], rows: int, final: bool
+        self, ts: Ints | None, frame: Frame, columns: dict[str, Column], final: bool
     ) -> list[Answer]:
         """Take the next rows; the answers that are certain now, in order of the rows.
 
         final : no rows of this key will follow, so every row gets its answer
         """
-        inputs = {source: input_column(source, columns) for source in self.waiting}
-        for source, column in inputs.items():
-            self._append(source, column, rows)
-        self.received += rows
+        self.rows.append(frame, columns)
+        self.received += frame.rows
         lo, hi = self._bounds(ts, final)
-        made = self._slide(inputs, columns, lo, hi)
+        made = self._slide(lo, hi)
         self.answered += len(lo)
         self._drop(lo, hi)
         return made
-
-    def _append(self, source: Input, column: Column, rows: int) -> None:
-        wait = self.waiting[source]
-        if column.valid is not None and wait.valid is None:
-            wait.valid = Vector(False, wait.values.first)
-            wait.valid.extend(np.ones(len(wait.values), np.uint8))
-            wait.count = self._count_so_far()
-        values = np.zeros(rows, np.int64) if column.values is None else column.values.view(np.int64)
-        wait.values.extend(values)
-        if wait.valid is not None:
-            wait.valid.extend(np.ones(rows, np.uint8) if column.valid is None else column.valid)
-
-    def _count_so_far(self) -> Forest:
-        """A count of the rows inside, none of which is null."""
-        count = Forest("sum", "int")
-        ones = np.ones(self.hi - self.lo, np.int64)
-        edges = np.array([self.lo]), np.array([self.hi])
-        count.slide(ones, None, self.lo, *edges, None, [("sum", 0, np.empty(1, np.int64))])
-        return count
 
     def _bounds(self, ts: Ints | None, final: bool) -> tuple[Ints, Ints]:
         if self.spec.over_rows:
@@ -106,52 +79,100 @@ class Track:
         hi = np.clip(i + last, 0, self.received)
         return np.minimum(np.clip(i + first, 0, self.received), hi), hi
 
-    def _slide(
-        self, inputs: dict[Input, Column], columns: dict[str, Column], lo: Ints, hi: Ints
-    ) -> list[Answer]:
-        counts = {source: self._counts(source, lo, hi) for source in inputs}
-        values: dict[str, NDArray[Any]] = {}
-        for state in self.plan.states:
-            column, wait = inputs[state.input], self.waiting[state.input]
-            forest = self.forests.get(state)
-            if forest is None:
-                forest = Forest(state.monoid, column.source, state.nan)
-                self.forests[state] = forest
-            outputs = self.plan.of_state(state)
-            wanted = [(o, output_array(o, column, len(lo))) for o in outputs]
-            failed = forest.slide(
-                wait.values.view(), None if wait.valid is None else wait.valid.view(),
-                wait.values.first, lo, hi, counts[state.input],
-                [(o.aggregate.fn, o.aggregate.ddof, array.view(np.int64)) for o, array in wanted],
-            )  # fmt: skip
-            if failed >= 0:
-                raise_overflow(state, outputs, self.answered + failed)
-            values.update({o.name: array for o, array in wanted})
-        valids: dict[str, NDArray[np.bool_] | None] = {}
-        for output in self.plan.outputs:
-            count = counts[output.input] if output.input is not None else None
-            count = hi - lo if count is None else count
-            if output.state is None:
-                values[output.name] = count
-            valid = count >= output.need
-            valids[output.name] = None if valid.all() else valid
-        return answers(self.plan, columns, values, valids)
-
-    def _counts(self, source: Input, lo: Ints, hi: Ints) -> Ints | None:
-        wait = self.waiting[source]
-        if wait.count is None or wait.valid is None:
-            return None
-        counts = np.empty(len(lo), np.int64)
-        ones = wait.valid.view().astype(np.int64)
-        wait.count.slide(ones, None, wait.valid.first, lo, hi, None, [("sum", 0, counts)])
-        return counts
+    def _slide(self, lo: Ints, hi: Ints) -> list[Answer]:
+        columns = self.rows.columns()
+        if self.slider is None:
+            self.slider = Slider(self.plan, columns)
+        try:
+            raw = self.slider.slide(self.rows, GivenBounds(lo, hi), len(lo), columns)
+        except AnswerOverflowError as error:
+            raise error.explain(self.answered + error.window) from None
+        return raw.answers(None, lambda rows: rows - self.rows.first)
 
     def _drop(self, lo: Ints, hi: Ints) -> None:
         """Let go of what no later window can need."""
         if len(lo):
             self.lo, self.hi = int(lo[-1]), int(hi[-1])
-        for wait in self.waiting.values():
-            wait.values.drop_to(self.hi)
-            if wait.valid is not None:
-                wait.valid.drop_to(self.hi)
+        self.rows.drop_to(self.lo - KEPT)
         self.times.drop_to(min(self.lo, self.answered))
+
+
+class KeptRows:
+    """The rows that the kernels of a plan may still read, in the order of the windows."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.first = 0
+        self.end = 0
+        self._feeds = {feed: Vector() for state in plan.states for feed in state.feeds}
+        self._valids: dict[Input, Vector | None] = dict.fromkeys(plan.inputs)
+        self._coders = {feed: Coder() for feed in self._feeds if feed.codes}
+        # Columns of which answers are single values: what they are like, and the values.
+        taken = {o.aggregate.column for o in plan.outputs if answers_rows(o.aggregate)}
+        self._values: dict[str, Any] = {name: None for name in taken if name is not None}
+        self._columns: dict[str, Column] = {}
+        self._frame: Frame | None = None
+
+    def append(self, frame: Frame, columns: dict[str, Column]) -> None:
+        """More rows."""
+        self._columns, self._frame = columns, frame
+        for feed, vector in self._feeds.items():
+            vector.extend(self._fed(frame, columns[feed.column], feed).view(np.int64))
+        for source in self._valids:
+            self._append_valid(source, counted_rows(source, columns), frame.rows)
+        for name, kept in self._values.items():
+            column = columns[name]
+            if column.values is None:
+                new = column.native
+                self._values[name] = new if kept is None else frame.join_natives(kept, new)
+            else:
+                self._values[name] = kept = Vector(True, self.first) if kept is None else kept
+                kept.extend(column.values.view(np.int64))
+        self.end += frame.rows
+
+    def _fed(self, frame: Frame, column: Column, feed: Feed) -> NDArray[Any]:
+        if feed.codes:
+            return self._coders[feed].codes(frame, column, self._feeds[feed])
+        return fed_values(column, feed)
+
+    def _append_valid(self, source: Input, valid: Mask | None, rows: int) -> None:
+        kept = self._valids[source]
+        if valid is not None and kept is None:
+            self._valids[source] = kept = Vector(False, self.first)
+            kept.extend(np.ones(self.end - self.first, np.uint8))
+        if kept is not None:
+            kept.extend(np.ones(rows, np.uint8) if valid is None else valid)
+
+    def feed(self, feed: Feed) -> NDArray[Any]:
+        """A column's 8-byte values or codes."""
+        return self._feeds[feed].view()
+
+    def valid(self, source: Input) -> Mask | None:
+        """Which rows count."""
+        kept = self._valids[source]
+        return None if kept is None else kept.view().view(np.bool_)
+
+    def columns(self) -> dict[str, Column]:
+        """The columns as they came last; those that answers are taken from with all rows kept."""
+        made = dict(self._columns)
+        for name, kept in self._values.items():
+            column = made[name]
+            if column.values is None:
+                made[name] = replace(column, native=kept, valid=None)
+            else:
+                values = kept.view().view(column.values.dtype)
+                made[name] = replace(column, values=values, valid=None)
+        return made
+
+    def drop_to(self, row: int) -> None:
+        """Let go of the rows before this number."""
+        gone = max(row, self.first) - self.first
+        for vector in (*self._feeds.values(), *self._valids.values()):
+            if vector is not None:
+                vector.drop_to(row)
+        for name, kept in self._values.items():
+            if isinstance(kept, Vector):
+                kept.drop_to(row)
+            elif kept is not None and self._frame is not None:
+                self._values[name] = self._frame.slice_native(kept, gone)
+        self.first += gone

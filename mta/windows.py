@@ -12,9 +12,9 @@ from dataclasses import dataclass, fields, replace
 from keyword import iskeyword
 from typing import Any, ClassVar
 
-from mta.aggregates import Aggregate, check_names, named
 from mta.durations import Duration, parse_duration
 from mta.errors import SpecError
+from mta.functions import Aggregate, check_names, named
 
 CLOSED = ("right", "left", "both", "neither")
 TIES = ("peers", "arrival")

@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 
 from mta import Spec
 from mta._frames_arrow import ArrowFrame, arrow_answer
-from mta.engine import Ints, Ticks, find_bounds, slide_columns, time_axis, time_values
+from mta.engine import (
+    Ints,
+    SortedRows,
+    Ticks,
+    find_bounds,
+    slide_columns,
+    time_axis,
+    time_values,
+)
 from mta.errors import DataError
 from mta.frames import Answer, Column
 from mta.plan import check_types, make_plan
@@ -90,12 +98,12 @@ class SortedRun:
 
     def _continue(self, table: pa.Table, final: bool) -> pa.Table:
         """More rows of the key at hand."""
-        columns, ts = self._read(table)
+        frame, columns, ts = self._read(table)
         if self.track is None:
             assert self.ticks is not None
             self.track = Track(self.spec, self.plan, self.ticks)
             self.waiting = table.slice(0, 0)
-        made = self.track.feed(ts, columns, table.num_rows, final)
+        made = self.track.feed(ts, frame, columns, final)
         rows = pa.concat_tables([self.waiting, table])
         done = len(made[0].values)
         self.waiting = rows.slice(done)
@@ -103,25 +111,26 @@ class SortedRun:
 
     def _whole_keys(self, table: pa.Table, offsets: Ints) -> pa.Table:
         """Keys that begin and end here."""
-        columns, ts = self._read(table)
+        frame, columns, ts = self._read(table)
         assert self.ticks is not None
         bounds = find_bounds(self.spec, ts, np.ascontiguousarray(offsets), self.ticks)
-        return _with_answers(table, slide_columns(self.plan, columns, bounds, None))
+        rows = SortedRows(frame, columns, None)
+        return _with_answers(table, slide_columns(self.plan, columns, bounds, rows))
 
-    def _read(self, table: pa.Table) -> tuple[dict[str, Column], Ints | None]:
-        """The columns that the aggregates use, and the times in ticks."""
+    def _read(self, table: pa.Table) -> tuple[ArrowFrame, dict[str, Column], Ints | None]:
+        """The rows, the columns that the aggregates use, and the times in ticks."""
         frame = ArrowFrame(table)
         columns = {name: frame.column(name) for name in self.plan.columns}
         check_types(self.plan, columns)
         if self.spec.on is None:
             self.ticks = self.ticks or Ticks(None, 1, None, 0)
-            return columns, None
+            return frame, columns, None
         column = frame.column(self.spec.on)
         if column.valid is not None:
             raise DataError(_null_time(self.spec.on, column.valid, table))
         if self.ticks is None:
             self.ticks = time_axis(self.spec, column)
-        return columns, time_values(column, self.ticks)
+        return frame, columns, time_values(column, self.ticks)
 
 
 def _null_time(on: str, valid: NDArray[np.bool_], table: pa.Table) -> str:

@@ -1,0 +1,235 @@
+"""What an aggregate is: its description, and the table of all functions.
+
+The table is the one place that knows, for every function, its columns, its options, the types it
+takes and gives, and the state (`State` of ``mta.plan``) that answers it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from mta.errors import SpecError
+
+NAN_MODES = ("propagate", "skip", "greatest")
+INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+NUMERICS = ("compensated", "exact", "fast")
+OVERFLOWS = ("raise", "wrap", "float")
+
+
+@dataclass(frozen=True)
+class Function:
+    """How a function is answered.
+
+    state : the state that answers it; None: the number of values, which every window knows
+    columns : the names of its column arguments; those after a "?" may be left out
+    needs : non-null values without which the answer is null (`ddof` comes on top)
+    takes : of its first column: "numbers", "ordered" (numbers, booleans, times), "bools" or "any"
+    gives : "int", "float", "bool", "own" (the type of the first column), "total" (exact for
+        integers), or "list" (of the column's own type)
+    options : further arguments, by name
+    """
+
+    state: str | None
+    columns: tuple[str, ...] = ("column",)
+    needs: int = 1
+    takes: str = "numbers"
+    gives: str = "float"
+    options: tuple[str, ...] = ()
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The names of the column arguments."""
+        return tuple(name.rstrip("?") for name in self.columns)
+
+    @property
+    def least_columns(self) -> int:
+        """How many columns have to be named."""
+        return sum(not name.endswith("?") for name in self.columns)
+
+
+_ANY = {"takes": "any"}
+FUNCTIONS = {
+    "count": Function(None, ("column?",), needs=0, takes="any", gives="int"),
+    "count_all": Function(None, (), needs=0, takes="any", gives="int"),
+    "sum": Function("sum", needs=0, gives="total", options=("numerics", "overflow")),
+    "mean": Function("sum", options=("numerics",)),
+    "min": Function("min", takes="ordered", gives="own"),
+    "max": Function("max", takes="ordered", gives="own"),
+    "any": Function("max", takes="bools", gives="bool"),
+    "all": Function("min", takes="bools", gives="bool"),
+    "var": Function("moments", options=("ddof",)),
+    "std": Function("moments", options=("ddof",)),
+    "skew": Function("powers", options=("bias",)),
+    "kurt": Function("powers", options=("bias",)),
+    "product": Function("products", gives="total"),
+    "geometric_mean": Function("products"),
+    "weighted_mean": Function("weighted", ("column", "weights")),
+    "cov": Function("pairs", ("x", "y"), options=("ddof",)),
+    "corr": Function("pairs", ("x", "y"), needs=2),
+    "slope": Function("pairs", ("y", "x"), needs=2),
+    "longest_run": Function("runs", gives="int", needs=0),
+    "first": Function("ends", ("column", "order?"), gives="own", **_ANY),
+    "last": Function("ends", ("column", "order?"), gives="own", **_ANY),
+    "arg_min": Function("arg", ("column", "by?"), gives="own", **_ANY),
+    "arg_max": Function("arg", ("column", "by?"), gives="own", **_ANY),
+    "quantile": Function("ranks", options=("q", "interp")),
+    "median": Function("ranks", options=("interp",)),
+    "top_k": Function("ranks", gives="list", takes="ordered", options=("k",)),
+    "count_distinct": Function("tally", needs=0, gives="int", **_ANY),
+    "mode": Function("tally", gives="own", **_ANY),
+    "most_common": Function("tally", gives="list", options=("k",), **_ANY),
+    "list": Function("list", gives="list", **_ANY),
+}
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """One answer to compute. Made by the functions of ``mta.agg``; prints as the call."""
+
+    fn: str
+    column: str | None = None
+    others: tuple[str, ...] = ()
+    ddof: int = 1
+    q: float = 0.5
+    interp: str = "linear"
+    k: int = 1
+    bias: bool = False
+    numerics: str = "compensated"
+    overflow: str = "raise"
+    min_count: int = 0
+    nan: str = "propagate"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.fn, str) or self.fn not in FUNCTIONS:
+            raise SpecError(f"no aggregate {self.fn!r}; known: {', '.join(sorted(FUNCTIONS))}")
+        object.__setattr__(self, "others", tuple(self.others))
+        _check_columns(self)
+        allowed = (*FUNCTIONS[self.fn].options, "min_count", "nan")
+        for name, check in _CHECKS.items():
+            value = getattr(self, name)
+            if name in allowed:
+                check(f"agg.{self.fn}: {name}", value)
+            elif value != _DEFAULTS[name]:
+                raise SpecError(f"agg.{self.fn}: {name}={value!r} means nothing to it")
+
+    def __repr__(self) -> str:
+        names = FUNCTIONS[self.fn].columns
+        shown = [
+            f"{name[:-1]}={column!r}" if place and name.endswith("?") else repr(column)
+            for place, (name, column) in enumerate(zip(names, self.columns, strict=False))
+        ]
+        for name in _CHECKS:
+            value = getattr(self, name)
+            if value != _DEFAULTS[name] or (name == "q" and self.fn == "quantile"):
+                shown.append(f"{name}={value!r}")
+        return f"agg.{self.fn}({', '.join(shown)})"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns that it reads."""
+        return () if self.column is None else (self.column, *self.others)
+
+    @property
+    def default_name(self) -> str:
+        """The answer's name where none is given: "amount_sum", "count"."""
+        return self.fn if self.column is None else f"{self.column}_{self.fn}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields that differ from their defaults."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        values["others"] = list(self.others)
+        return {
+            name: value
+            for name, value in values.items()
+            if name == "fn" or value not in (_DEFAULTS[name], [])
+        }
+
+    def needed(self, min_periods: int) -> int:
+        """Non-null values without which the answer is null."""
+        function = FUNCTIONS[self.fn]
+        least = function.needs + (self.ddof if "ddof" in function.options else 0)
+        if self.fn in ("skew", "kurt") and not self.bias:
+            least = 3 if self.fn == "skew" else 4
+        return max(least, self.min_count, min_periods)
+
+
+def _check_columns(aggregate: Aggregate) -> None:
+    function, where = FUNCTIONS[aggregate.fn], f"agg.{aggregate.fn}"
+    names, columns = function.column_names, aggregate.columns
+    if not names and columns:
+        raise SpecError(f"{where}: counts rows; use agg.count({columns[0]!r}) for values")
+    for place, name in enumerate(names[: function.least_columns]):
+        if len(columns) <= place:
+            raise SpecError(f"{where}: {name}: the name of a column is needed")
+    if len(columns) > len(names) or (aggregate.others and aggregate.column is None):
+        raise SpecError(f"{where}: takes {len(names)} columns, not {list(columns)}")
+    for name, column in zip(names, columns, strict=False):
+        if not isinstance(column, str):
+            raise SpecError(f"{where}: {name} must be a name, not {column!r}")
+
+
+def _whole(least: int) -> Callable[[str, Any], None]:
+    def check(where: str, value: Any) -> None:
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise SpecError(f"{where} must be a whole number from {least}, not {value!r}")
+
+    return check
+
+
+def _one_of(choices: Sequence[Any]) -> Callable[[str, Any], None]:
+    def check(where: str, value: Any) -> None:
+        if value not in choices:
+            raise SpecError(f"{where} must be one of {tuple(choices)}, not {value!r}")
+
+    return check
+
+
+def _fraction(where: str, value: Any) -> None:
+    real = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not real or math.isnan(value) or not 0 <= value <= 1:
+        raise SpecError(f"{where} must be a number from 0 to 1, not {value!r}")
+
+
+def _flag(where: str, value: Any) -> None:
+    if not isinstance(value, bool):
+        raise SpecError(f"{where} must be True or False, not {value!r}")
+
+
+_CHECKS: dict[str, Callable[[str, Any], None]] = {
+    "q": _fraction,
+    "k": _whole(1),
+    "ddof": _whole(0),
+    "interp": _one_of(INTERPOLATIONS),
+    "bias": _flag,
+    "numerics": _one_of(NUMERICS),
+    "overflow": _one_of(OVERFLOWS),
+    "min_count": _whole(0),
+    "nan": _one_of(NAN_MODES),
+}
+_DEFAULTS: dict[str, Any] = {f.name: f.default for f in fields(Aggregate)}
+
+
+def named(aggs: tuple[Any, ...], by_name: dict[str, Any]) -> tuple[tuple[str, Aggregate], ...]:
+    """(name, aggregate) pairs of what ``.agg(*aggs, **by_name)`` was given, names unique."""
+    pairs = [(getattr(a, "default_name", None), a) for a in aggs] + list(by_name.items())
+    if not pairs:
+        raise SpecError("agg: at least one aggregate is needed, like agg.sum('amount')")
+    return check_names(pairs)
+
+
+def check_names(pairs: Sequence[tuple[Any, Any]]) -> tuple[tuple[str, Aggregate], ...]:
+    """The pairs, if their names are unique and each names an aggregate."""
+    seen: set[str] = set()
+    for name, aggregate in pairs:
+        if not isinstance(name, str) and isinstance(aggregate, Aggregate):
+            raise SpecError(f"agg: an answer's name must be a text, not {name!r}")
+        if not isinstance(aggregate, Aggregate):
+            label = f"{name}=" if name else ""
+            raise SpecError(f"agg: {label}{aggregate!r} is not an aggregate like agg.sum('amount')")
+        if name in seen:
+            raise SpecError(f"agg: two answers are named {name!r}; give one another name")
+        seen.add(name)
+    return tuple(pairs)

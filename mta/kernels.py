@@ -1,0 +1,73 @@
+"""Which compiled kernel runs a state, and where its answers go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mta._kernel import Counter, Kernel, Lists
+from mta._rolling import MonoidKernel
+from mta.frames import Column
+from mta.functions import FUNCTIONS, Aggregate
+from mta.plan import Output, State
+
+Columns = dict[str, Column]
+
+
+def make_kernel(state: State, outputs: list[Output], columns: Columns, counter: Counter) -> Kernel:
+    """A kernel that answers these outputs of one state."""
+    sources = [columns[feed.column].source for feed in state.feeds]
+    return _MAKERS[state.name](state, [o.aggregate for o in outputs], sources, counter)
+
+
+def _monoid(
+    state: State, aggregates: list[Aggregate], sources: list[str], counter: Counter
+) -> Kernel:
+    wanted = [(_LOWERINGS.get(a.fn, a.fn), a.ddof) for a in aggregates]
+    return MonoidKernel(counter, state.name, sources[0], state.nan, wanted)
+
+
+_LOWERINGS = {"any": "max", "all": "min"}
+
+_MAKERS: dict[str, Callable[[State, list[Aggregate], list[str], Counter], Kernel]] = {
+    "sum": _monoid,
+    "min": _monoid,
+    "max": _monoid,
+    "moments": _monoid,
+}
+
+
+def answers_rows(aggregate: Aggregate) -> bool:
+    """Whether the answer is the number of a row, or a list of them, whose value is to be taken."""
+    state = FUNCTIONS[aggregate.fn].state
+    if state == "arg":
+        return bool(aggregate.others)
+    return state in ("ends", "list") or aggregate.fn in ("mode", "most_common")
+
+
+def keeps_type(aggregate: Aggregate) -> bool:
+    """Whether the answer has the type of its (first) column."""
+    if aggregate.fn in ("quantile", "median"):
+        return aggregate.interp not in ("linear", "midpoint")
+    if aggregate.fn in ("arg_min", "arg_max"):
+        return bool(aggregate.others)
+    return FUNCTIONS[aggregate.fn].gives in ("own", "bool", "list")
+
+
+def answer_room(output: Output, columns: Columns, n: int) -> Any:
+    """Room for n answers: an array of 8-byte items, or `Lists`."""
+    aggregate = output.aggregate
+    gives = FUNCTIONS[aggregate.fn].gives
+    if gives == "list":
+        return Lists(n)
+    if gives == "int" or answers_rows(aggregate) or aggregate.column is None:
+        return np.empty(n, np.int64)
+    source = columns[aggregate.column].source
+    whole = keeps_type(aggregate) or (gives == "total" and aggregate.overflow != "float")
+    if not whole and aggregate.fn in ("arg_min", "arg_max"):
+        return np.empty(n, np.int64)
+    if not whole or source == "float":
+        return np.empty(n, np.float64)
+    return np.empty(n, np.uint64 if source == "uint" else np.int64)

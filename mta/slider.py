@@ -1,0 +1,202 @@
+"""Slider: all kernels of a plan side by side, over whole batches or rows that come in chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mta._bounds import Bounds
+from mta._kernel import Counter, Kernel, Lists, slide
+from mta.frames import Answer, Column
+from mta.functions import FUNCTIONS
+from mta.kernels import Columns, answer_room, answers_rows, keeps_type, make_kernel
+from mta.plan import Feed, Input, Output, Plan, State
+
+Mask = NDArray[np.bool_]
+
+
+class Rows(Protocol):
+    """Rows in the order of the windows, as kernels read them."""
+
+    first: int  # number of the first row that is there
+
+    def feed(self, feed: Feed) -> NDArray[Any]:
+        """A column's 8-byte values or codes, 0 where null."""
+
+    def valid(self, source: Input) -> Mask | None:
+        """Which rows count; None: all."""
+
+
+class AnswerOverflowError(Exception):
+    """The answer of a window does not fit in 64 bits; `explain` says which."""
+
+    def __init__(self, output: Output, window: int) -> None:
+        self.output = output
+        self.window = window
+
+    def explain(self, row: int) -> OverflowError:
+        """The error for people: `row` is the row whose window it is."""
+        fn, name = self.output.aggregate.fn, self.output.name
+        hint = "; sum a float column, a shorter window, or with overflow='float'"
+        return OverflowError(
+            f"{name}: the {fn} of {self.output.aggregate.column!r} over the window of row {row} "
+            f"does not fit in 64 bits{hint if fn == 'sum' else ''}"
+        )
+
+
+class Slider:
+    """The kernels of a plan.
+
+    columns : of the plan, for their types
+    """
+
+    def __init__(self, plan: Plan, columns: Columns) -> None:
+        self.plan = plan
+        self.counters: dict[Input | None, Counter] = {
+            source: Counter([o.need for o in plan.of_input(source)])
+            for source in [None, *plan.inputs]
+        }
+        self.kernels: dict[State, Kernel] = {
+            state: make_kernel(state, plan.of_state(state), columns, self.counters[state.input])
+            for state in plan.states
+        }
+
+    def slide(self, rows: Rows, bounds: Bounds, windows: int, columns: Columns) -> RawAnswers:
+        """Answer the next windows.
+
+        Raises
+        ------
+        AnswerOverflowError
+            An integer answer does not fit. The kernels then are of no more use.
+        """
+        raw = RawAnswers(self.plan, columns, windows)
+        for source, counter in self.counters.items():
+            valid = None if source is None else rows.valid(source)
+            sure = 1 if valid is None and bounds.include_self else 0  # values in every window
+            counter.attach(_bytes(valid), rows.first)
+            counter.answer_to(raw.room_for_counts(source, sure))
+        for state, kernel in self.kernels.items():
+            feeds = [rows.feed(feed) for feed in state.feeds]
+            kernel.attach(feeds, _bytes(rows.valid(state.input)), rows.first)
+            kernel.answer_to([raw.arrays[o.name] for o in self.plan.of_state(state)])
+        failed = slide(bounds, list(self.counters.values()), list(self.kernels.values()))
+        if failed is not None:
+            raise AnswerOverflowError(self._overflown(failed[0]), failed[1])
+        raw.drop_full_masks(self.counters)
+        return raw
+
+    def _overflown(self, kernel: Kernel) -> Output:
+        state = next(s for s, k in self.kernels.items() if k is kernel)
+        outputs = self.plan.of_state(state)
+        return next(o for o in outputs if FUNCTIONS[o.aggregate.fn].gives == "total")
+
+
+def _bytes(valid: Mask | None) -> NDArray[np.uint8] | None:
+    return None if valid is None else valid.view(np.uint8)
+
+
+class RawAnswers:
+    """What the kernels answer, one array (or `Lists`) per output, before it becomes a column."""
+
+    def __init__(self, plan: Plan, columns: Columns, windows: int) -> None:
+        self.plan = plan
+        self.columns = columns
+        self.windows = windows
+        self.arrays: dict[str, Any] = {
+            o.name: answer_room(o, columns, windows) for o in plan.outputs
+        }
+        self.masks: dict[str, Mask] = {}
+
+    def room_for_counts(
+        self, source: Input | None, sure: int
+    ) -> list[tuple[NDArray[np.uint8] | None, NDArray[np.int64] | None]]:
+        """For the answers that count the same rows: a mask where one can be null, and the counts
+        where they are the answer."""
+        room = []
+        for output in self.plan.of_input(source):
+            if output.need > sure:
+                self.masks[output.name] = np.empty(self.windows, np.bool_)
+            mask = self.masks.get(output.name)
+            counts = self.arrays[output.name] if output.state is None else None
+            room.append((_bytes(mask), counts))
+        return room
+
+    def drop_full_masks(self, counters: dict[Input | None, Counter]) -> None:
+        """Keep the masks of those answers only of which one is null."""
+        for source, counter in counters.items():
+            for k, output in enumerate(self.plan.of_input(source)):
+                if output.name in self.masks and counter.is_full(k):
+                    del self.masks[output.name]
+
+    def answers(
+        self,
+        places: NDArray[np.int64] | None = None,
+        to_column: Callable[[NDArray[np.int64]], NDArray[np.int64]] | None = None,
+    ) -> list[Answer]:
+        """The answers as columns.
+
+        places : which window is answered first, second, …; None: in their order
+        to_column : from row numbers of the kernels to places in `columns`; None: they are these
+        """
+        return [
+            self._answer(o, places, to_column or (lambda rows: rows)) for o in self.plan.outputs
+        ]
+
+    def _answer(
+        self,
+        output: Output,
+        places: NDArray[np.int64] | None,
+        to_column: Callable[[NDArray[np.int64]], NDArray[np.int64]],
+    ) -> Answer:
+        raw, valid = self.arrays[output.name], self.masks.get(output.name)
+        like = None
+        if output.aggregate.column is not None and keeps_type(output.aggregate):
+            like = self.columns[output.aggregate.column]
+        lengths = None
+        if isinstance(raw, Lists):
+            raw, lengths = _lists(raw, valid)
+        elif valid is not None and raw.dtype.kind == "f" and output.need > output.natural_need:
+            raw = np.where(valid, raw, np.nan)
+        if places is not None:
+            raw, lengths = _reorder(raw, lengths, places)
+            valid = None if valid is None else valid[places]
+        if not answers_rows(output.aggregate):
+            return Answer(output.name, raw, valid, like, lengths=lengths)
+        return _taken(output.name, to_column(raw), valid, like, lengths)
+
+
+def _lists(raw: Lists, valid: Mask | None) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Items and lengths, none of a list that is null."""
+    items, lengths = raw.items(), raw.lengths
+    if valid is None:
+        return items, lengths
+    return items[np.repeat(valid, lengths)], np.where(valid, lengths, 0)
+
+
+def _reorder(
+    raw: NDArray[Any], lengths: NDArray[np.int64] | None, places: NDArray[np.int64]
+) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
+    if lengths is None:
+        return raw[places], None
+    starts, wanted = (np.cumsum(lengths) - lengths)[places], lengths[places]
+    within = np.arange(wanted.sum()) - np.repeat(np.cumsum(wanted) - wanted, wanted)
+    return raw[np.repeat(starts, wanted) + within], wanted
+
+
+def _taken(
+    name: str,
+    rows: NDArray[np.int64],
+    valid: Mask | None,
+    like: Column | None,
+    lengths: NDArray[np.int64] | None,
+) -> Answer:
+    """The values that stand in these rows; where there is no answer the row is any."""
+    assert like is not None
+    if valid is not None and lengths is None:
+        rows = np.where(valid, rows, 0)
+    if like.values is None or not len(like.values):
+        return Answer(name, rows, valid, like, rows=True, lengths=lengths)
+    return Answer(name, like.values[rows], valid, like, lengths=lengths)
