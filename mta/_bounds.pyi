@@ -12,8 +12,12 @@ class Bounds:
     def arrays(self) -> tuple[_Ints, _Ints]: ...
 
 @disjoint_base
+class GivenBounds(Bounds):
+    def __new__(cls, lo: _Ints, hi: _Ints) -> Self: ...
+
+@disjoint_base
 class RowBounds(Bounds):
-    def __new__(cls, offsets: _Ints, first: int, last: int) -> Self: ...
+    def __new__(cls, offsets: _Ints, first: int, last: int, every: int = 1) -> Self: ...
 
 @disjoint_base
 class TimeBounds(Bounds):
@@ -26,6 +30,7 @@ class TimeBounds(Bounds):
         left: bool,
         right: bool,
         arrival: bool,
+        every: int = 1,
     ) -> Self: ...
 
 def next_bounds(

@@ -126,7 +126,7 @@ def native_values(answer: Answer) -> NDArray[Any]:
 
 
 def _taken(answer: Answer, native: NDArray[Any]) -> NDArray[Any]:
-    values = native[answer.values]
+    values: NDArray[Any] = native[answer.values]
     if answer.valid is not None and values.dtype == object:
         values[~answer.valid] = None
     return values

@@ -24,7 +24,6 @@ __all__ = [
     "any",
     "arg_max",
     "arg_min",
-    "check_names",
     "corr",
     "count",
     "count_all",

@@ -50,7 +50,6 @@ class Function:
         return sum(not name.endswith("?") for name in self.columns)
 
 
-_ANY = {"takes": "any"}
 FUNCTIONS = {
     "count": Function(None, ("column?",), needs=0, takes="any", gives="int"),
     "count_all": Function(None, (), needs=0, takes="any", gives="int"),
@@ -71,17 +70,17 @@ FUNCTIONS = {
     "corr": Function("pairs", ("x", "y"), needs=2),
     "slope": Function("pairs", ("y", "x"), needs=2),
     "longest_run": Function("runs", gives="int", needs=0),
-    "first": Function("ends", ("column", "order?"), gives="own", **_ANY),
-    "last": Function("ends", ("column", "order?"), gives="own", **_ANY),
-    "arg_min": Function("arg", ("column", "by?"), gives="own", **_ANY),
-    "arg_max": Function("arg", ("column", "by?"), gives="own", **_ANY),
+    "first": Function("ends", ("column", "order?"), gives="own", takes="any"),
+    "last": Function("ends", ("column", "order?"), gives="own", takes="any"),
+    "arg_min": Function("arg", ("column", "by?"), gives="own", takes="any"),
+    "arg_max": Function("arg", ("column", "by?"), gives="own", takes="any"),
     "quantile": Function("ranks", options=("q", "interp")),
     "median": Function("ranks", options=("interp",)),
     "top_k": Function("ranks", gives="list", takes="ordered", options=("k",)),
-    "count_distinct": Function("tally", needs=0, gives="int", **_ANY),
-    "mode": Function("tally", gives="own", **_ANY),
-    "most_common": Function("tally", gives="list", options=("k",), **_ANY),
-    "list": Function("list", gives="list", **_ANY),
+    "count_distinct": Function("tally", needs=0, gives="int", takes="any"),
+    "mode": Function("tally", gives="own", takes="any"),
+    "most_common": Function("tally", gives="list", options=("k",), takes="any"),
+    "list": Function("list", gives="list", takes="any"),
 }
 
 
@@ -103,7 +102,7 @@ class Aggregate:
     nan: str = "propagate"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.fn, str) or self.fn not in FUNCTIONS:
+        if str(self.fn) not in FUNCTIONS:
             raise SpecError(f"no aggregate {self.fn!r}; known: {', '.join(sorted(FUNCTIONS))}")
         object.__setattr__(self, "others", tuple(self.others))
         _check_columns(self)

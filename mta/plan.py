@@ -6,6 +6,7 @@ count is kept per column, and only where the column has nulls.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from mta.errors import DataError, SpecError
@@ -175,7 +176,7 @@ def _wanted_type(aggregate: Aggregate, place: int) -> str:
     return takes
 
 
-_TYPES = {
+_TYPES: dict[str, Callable[[Column], bool]] = {
     "numbers": lambda column: column.values is not None and column.numeric,
     "ordered": lambda column: column.values is not None,
     "bools": lambda column: column.kind in ("bool", "null"),
