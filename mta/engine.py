@@ -48,7 +48,35 @@ def run_batch(spec: Rolling, data: Any) -> Any:
     check_types(plan, columns)
     places, offsets, ts, ticks = sort_rows(spec, frame)
     bounds = find_bounds(spec, ts, offsets, ticks)
-    return frame.build(slide_columns(plan, columns, bounds, SortedRows(frame, columns, places)))
+    rows = SortedRows(frame, columns, places)
+    if spec.every is None:
+        return frame.build(slide_columns(plan, columns, bounds, rows))
+    picked = every_rows(offsets, spec.every)
+    answers = slide_columns(plan, columns, bounds, rows, picked)
+    at = np.sort(rows.to_input(picked))
+    return frame.build([*(frame_answer(frame, name, at) for name in labels(spec)), *answers])
+
+
+def labels(spec: Rolling) -> list[str]:
+    """The columns that say which row an answer belongs to, where not every row has one."""
+    return list(dict.fromkeys([*spec.by, *([spec.on] if spec.on else [])]))
+
+
+def frame_answer(frame: Frame, name: str, rows: Ints) -> Answer:
+    """The values of a column in these rows, as they are."""
+    column = frame.column(name)
+    if column.values is None:
+        valid = None if column.valid is None else column.valid[rows]
+        return Answer(name, rows, valid, column, rows=True)
+    valid = None if column.valid is None else column.valid[rows]
+    return Answer(name, column.values[rows], valid, column)
+
+
+def every_rows(offsets: Ints, every: int) -> Ints:
+    """The sorted rows after which there are so many more of their key, 2 times so many, …"""
+    sizes = np.diff(offsets)
+    within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], sizes)
+    return np.flatnonzero((within + 1) % every == 0)
 
 
 def sort_rows(spec: Rolling, frame: Frame) -> tuple[Ints | None, Ints, Ints | None, Ticks]:
@@ -145,11 +173,11 @@ def _check_fits(name: str, values: NDArray[Any], limit: int) -> None:
 def find_bounds(spec: Rolling, ts: Ints | None, offsets: Ints, ticks: Ticks) -> Bounds:
     """Every row's window as an interval of sorted rows."""
     if spec.over_rows:
-        return RowBounds(offsets, *row_edges(spec))
+        return RowBounds(offsets, *row_edges(spec), spec.every or 1)
     assert ts is not None
     return TimeBounds(
         ts, offsets, ticks.range, ticks.lag, spec.left_closed, spec.right_closed,
-        ties_by_arrival(spec, ticks),
+        ties_by_arrival(spec, ticks), spec.every or 1,
     )  # fmt: skip
 
 
@@ -169,14 +197,26 @@ def row_edges(spec: Rolling) -> tuple[int, int]:
 
 
 def slide_columns(
-    plan: Plan, columns: dict[str, Column], bounds: Bounds, rows: SortedRows
+    plan: Plan,
+    columns: dict[str, Column],
+    bounds: Bounds,
+    rows: SortedRows,
+    picked: Ints | None = None,
 ) -> list[Answer]:
-    """Run every kernel over the sorted rows and put the answers in input order."""
+    """Run every kernel over the sorted rows and put the answers in input order.
+
+    picked : the sorted rows that have a window; None: all
+    """
+    windows = bounds.rows if picked is None else len(picked)
     try:
-        raw = Slider(plan, columns).slide(rows, bounds, bounds.rows, columns)
+        raw = Slider(plan, columns).slide(rows, bounds, windows, columns)
     except AnswerOverflowError as error:
-        raise error.explain(int(rows.to_input(np.array([error.window]))[0])) from None
-    return raw.answers(rows.places, rows.to_input)
+        row = error.window if picked is None else picked[error.window]
+        raise error.explain(int(rows.to_input(np.array([row]))[0])) from None
+    places = rows.places
+    if picked is not None and places is not None:
+        places = np.argsort(rows.to_input(picked))
+    return raw.answers(places, rows.to_input)
 
 
 class SortedRows:

@@ -45,18 +45,21 @@ class Track:
 
     def feed(
         self, ts: Ints | None, frame: Frame, columns: dict[str, Column], final: bool
-    ) -> list[Answer]:
-        """Take the next rows; the answers that are certain now, in order of the rows.
+    ) -> tuple[Ints, list[Answer]]:
+        """Take the next rows; the answers that are certain now, and the numbers of their rows.
 
         final : no rows of this key will follow, so every row gets its answer
         """
         self.rows.append(frame, columns)
         self.received += frame.rows
         lo, hi = self._bounds(ts, final)
-        made = self._slide(lo, hi)
+        at = np.arange(self.answered, self.answered + len(lo))
+        if self.spec.every is not None:
+            at = at[(at + 1) % self.spec.every == 0]
+        made = self._slide(at, lo[at - self.answered], hi[at - self.answered])
         self.answered += len(lo)
         self._drop(lo, hi)
-        return made
+        return at, made
 
     def _bounds(self, ts: Ints | None, final: bool) -> tuple[Ints, Ints]:
         if self.spec.over_rows:
@@ -79,14 +82,14 @@ class Track:
         hi = np.clip(i + last, 0, self.received)
         return np.minimum(np.clip(i + first, 0, self.received), hi), hi
 
-    def _slide(self, lo: Ints, hi: Ints) -> list[Answer]:
+    def _slide(self, at: Ints, lo: Ints, hi: Ints) -> list[Answer]:
         columns = self.rows.columns()
         if self.slider is None:
             self.slider = Slider(self.plan, columns)
         try:
             raw = self.slider.slide(self.rows, GivenBounds(lo, hi), len(lo), columns)
         except AnswerOverflowError as error:
-            raise error.explain(self.answered + error.window) from None
+            raise error.explain(int(at[error.window])) from None
         return raw.answers(None, lambda rows: rows - self.rows.first)
 
     def _drop(self, lo: Ints, hi: Ints) -> None:

@@ -78,6 +78,7 @@ class Rolling(Spec):
     lag: int | Duration | None = None
     ties: str = "peers"
     min_periods: int | None = None
+    every: int | None = None
     aggs: tuple[tuple[str, Aggregate], ...] = ()
 
     def __post_init__(self) -> None:
@@ -86,10 +87,8 @@ class Rolling(Spec):
         _check_choice(self.ties, "ties", TIES)
         _check_range(self)
         _check_lag(self)
-        minimum = self.min_periods
-        whole = isinstance(minimum, int) and not isinstance(minimum, bool)
-        if minimum is not None and (not whole or minimum < 0):
-            raise SpecError(f"min_periods: must be a whole number from 0, not {minimum!r}")
+        _check_whole(self.min_periods, "min_periods", 0)
+        _check_whole(self.every, "every", 1)
 
     def agg(self, /, *aggs: Aggregate, **by_name: Aggregate) -> Rolling:
         """The same window with these answers, named by keyword or after column and function.
@@ -105,6 +104,9 @@ class Rolling(Spec):
 
     def __call__(self, data: Any) -> Any:
         """The answers for every row of `data`, in its order and its kind.
+
+        With `every`, the answers for every so many rows of a key, with their key and time columns,
+        in the order of the rows at which they are given.
 
         Parameters
         ----------
@@ -182,6 +184,7 @@ def rolling(
     lag: int | str | Any | None = None,
     ties: str = "peers",
     min_periods: int | None = None,
+    every: int | None = None,
 ) -> Rolling:
     """A trailing window: one answer per row, over the rows before it.
 
@@ -203,6 +206,7 @@ def rolling(
         "arrival": a row sees those of its own time that came earlier, never a later one; with an
         open right edge it does not see itself. (A lag puts all of them out of reach.)
     min_periods : fewer non-null values than this in the window give null
+    every : answer only after every so many rows of a key (slide by tuples)
 
     Returns
     -------
@@ -229,7 +233,7 @@ def rolling(
     {'total': [10, 70, 30, 50], 'n': [1, 2, 2, 2]}
     """
     extent, shift = _length(range, "range"), _length(lag, "lag")
-    return Rolling(extent, on, _key_names(by), closed, shift, ties, min_periods)
+    return Rolling(extent, on, _key_names(by), closed, shift, ties, min_periods, every)
 
 
 def _length(value: object, argument: str) -> int | Duration | None:
@@ -261,6 +265,12 @@ def _check_column(name: object, argument: str) -> None:
 def _check_choice(value: object, argument: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
         raise SpecError(f"{argument}: must be one of {choices}, not {value!r}")
+
+
+def _check_whole(value: object, argument: str, least: int) -> None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if value is not None and (not whole or value < least):  # type: ignore[operator]
+        raise SpecError(f"{argument}: must be a whole number from {least}, not {value!r}")
 
 
 def _amount(length: int | Duration, argument: str) -> int:

@@ -20,6 +20,7 @@ from mta.engine import (
     Ints,
     SortedRows,
     Ticks,
+    every_rows,
     find_bounds,
     slide_columns,
     time_axis,
@@ -103,11 +104,14 @@ class SortedRun:
             assert self.ticks is not None
             self.track = Track(self.spec, self.plan, self.ticks)
             self.waiting = table.slice(0, 0)
-        made = self.track.feed(ts, frame, columns, final)
+        first = self.track.answered
+        at, made = self.track.feed(ts, frame, columns, final)
         rows = pa.concat_tables([self.waiting, table])
-        done = len(made[0].values)
-        self.waiting = rows.slice(done)
-        return _with_answers(rows.slice(0, done), made)
+        self.waiting = rows.slice(self.track.answered - first)
+        answered = rows.slice(0, self.track.answered - first)
+        return _with_answers(
+            answered if self.spec.every is None else answered.take(at - first), made
+        )
 
     def _whole_keys(self, table: pa.Table, offsets: Ints) -> pa.Table:
         """Keys that begin and end here."""
@@ -115,6 +119,10 @@ class SortedRun:
         assert self.ticks is not None
         bounds = find_bounds(self.spec, ts, np.ascontiguousarray(offsets), self.ticks)
         rows = SortedRows(frame, columns, None)
+        if self.spec.every is not None:
+            picked = every_rows(offsets, self.spec.every)
+            made = slide_columns(self.plan, columns, bounds, rows, picked)
+            return _with_answers(table.take(picked), made)
         return _with_answers(table, slide_columns(self.plan, columns, bounds, rows))
 
     def _read(self, table: pa.Table) -> tuple[ArrowFrame, dict[str, Column], Ints | None]:
