@@ -52,7 +52,7 @@ class ArrowFrame(Frame):
         values: list[Any] = native.take(pa.array(rows)).to_pylist()
         return values
 
-    def build(self, answers: list[Answer]) -> Any:
+    def build(self, answers: list[Answer], at: NDArray[np.int64] | None = None) -> Any:
         names = [a.name for a in answers]
         arrays = [arrow_answer(a) for a in answers]
         if self.batch:

@@ -63,7 +63,9 @@ class NumpyFrame(Frame):
         values: list[Any] = native[rows].tolist()
         return values
 
-    def build(self, answers: list[Answer]) -> dict[str, NDArray[Any]]:
+    def build(
+        self, answers: list[Answer], at: NDArray[np.int64] | None = None
+    ) -> dict[str, NDArray[Any]]:
         """A dict of arrays by the answers' names."""
         return {a.name: numpy_answer(a) for a in answers}
 

@@ -60,10 +60,11 @@ class PandasFrame(Frame):
         values: list[Any] = native.take(rows).tolist()
         return values
 
-    def build(self, answers: list[Answer]) -> pd.DataFrame:
+    def build(self, answers: list[Answer], at: NDArray[np.int64] | None = None) -> pd.DataFrame:
         arrow = any(isinstance(dtype, pd.ArrowDtype) for dtype in self.data.dtypes)
         columns = {a.name: _arrow_answer(a) if arrow else _answer(a) for a in answers}
-        return pd.DataFrame(columns, index=self.data.index, copy=False)
+        index = self.data.index if at is None else self.data.index[at]
+        return pd.DataFrame(columns, index=index, copy=False)
 
 
 def _plain_or_other(name: str, series: Any) -> Column:

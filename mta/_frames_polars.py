@@ -69,7 +69,7 @@ class PolarsFrame(Frame):
         values: list[Any] = native.gather(rows).to_list()
         return values
 
-    def build(self, answers: list[Answer]) -> pl.DataFrame:
+    def build(self, answers: list[Answer], at: NDArray[np.int64] | None = None) -> pl.DataFrame:
         return pl.DataFrame([_series(a) for a in answers])
 
 

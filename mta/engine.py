@@ -54,7 +54,7 @@ def run_batch(spec: Rolling, data: Any) -> Any:
     picked = every_rows(offsets, spec.every)
     answers = slide_columns(plan, columns, bounds, rows, picked)
     at = np.sort(rows.to_input(picked))
-    return frame.build([*(frame_answer(frame, name, at) for name in labels(spec)), *answers])
+    return frame.build([*(frame_answer(frame, name, at) for name in labels(spec)), *answers], at)
 
 
 def labels(spec: Rolling) -> list[str]:

@@ -150,8 +150,8 @@ class Frame:
         """Codes of a column that is "other", equal for equal values, and where it is not null."""
         raise NotImplementedError
 
-    def build(self, answers: list[Answer]) -> Any:
-        """Answers as data of the same kind."""
+    def build(self, answers: list[Answer], at: NDArray[np.int64] | None = None) -> Any:
+        """Answers as data of the same kind; `at`: the rows that they belong to (None: each its own)."""
         raise NotImplementedError
 
     # What `Column.native` can do, for those who keep rows of it from one frame to the next.
