@@ -44,4 +44,5 @@ def next_bounds(
     right: bool,
     arrival: bool,
     final: bool,
+    stop: int = -1,
 ) -> tuple[_Ints, _Ints]: ...

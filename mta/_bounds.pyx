@@ -164,15 +164,17 @@ cdef class TimeBounds(Bounds):
 
 
 def next_bounds(const int64_t[::1] ts, int64_t start, int64_t first, int64_t last, span, lag,
-                bint left, bint right, bint arrival, bint final):
+                bint left, bint right, bint arrival, bint final, int64_t stop=-1):
     """The bounds of one key whose rows come bit by bit, from row `start` on: (lo, hi).
 
     ts : times known so far, from the first row that a window may still need
     first, last : where the two edges stand, as places in `ts` (as is `start`)
     final : no rows will follow; else only rows whose window can't grow any more are answered
+    stop : up to this row no window can grow, whatever follows (-1: unknown)
     """
-    cdef int64_t n = ts.shape[0] - start, done = 0
-    lo_array, hi_array = np.empty(n, np.int64), np.empty(n, np.int64)
+    cdef int64_t last_row = stop if stop >= 0 else ts.shape[0]
+    cdef int64_t n = last_row - start, done = 0
+    lo_array, hi_array = np.empty(max(n, 0), np.int64), np.empty(max(n, 0), np.int64)
     cdef int64_t[::1] lo = lo_array, hi = hi_array
     cdef Edges edges = make_edges(span, lag, left, right, arrival)
     edges.first = first
@@ -180,7 +182,7 @@ def next_bounds(const int64_t[::1] ts, int64_t start, int64_t first, int64_t las
     edges.ties = start
     if n > 0:
         with nogil:
-            done = find_edges(&edges, &ts[0], start, ts.shape[0], ts.shape[0], final,
+            done = find_edges(&edges, &ts[0], start, last_row, ts.shape[0], final or stop >= 0,
                               &lo[0] - start, &hi[0] - start)
     return lo_array[:done], hi_array[:done]
 

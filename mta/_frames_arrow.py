@@ -39,13 +39,21 @@ class ArrowFrame(Frame):
     def encode(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         return encode_arrow(name, self.data.column(name))
 
+    def take(self, rows: NDArray[np.int64]) -> Any:
+        return self.data.take(pa.array(rows))
+
     @staticmethod
-    def slice_native(native: Any, start: int) -> Any:
-        return native.slice(start)
+    def join(data: list[Any]) -> Any:
+        return pa.concat_tables(data)
+
+    @staticmethod
+    def take_native(native: Any, rows: NDArray[np.int64]) -> Any:
+        return native.take(pa.array(rows))
 
     @staticmethod
     def join_natives(old: Any, new: Any) -> Any:
-        return pa.chunked_array([*_chunked(old).chunks, *_chunked(new).chunks])
+        joined = pa.chunked_array([*_chunked(old).chunks, *_chunked(new).chunks])
+        return joined if joined.num_chunks < 64 else pa.chunked_array([_one_array(joined)])
 
     @staticmethod
     def list_native(native: Any, rows: NDArray[np.int64]) -> list[Any]:

@@ -54,9 +54,20 @@ class NumpyFrame(Frame):
         codes = np.unique(np.asarray(data), return_inverse=True)[1].astype(np.int64)
         return codes, ~np.ma.getmaskarray(data) if isinstance(data, np.ma.MaskedArray) else None
 
+    def take(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        return {name: values[rows] for name, values in self.data.items()}
+
+    @staticmethod
+    def join(data: list[Any]) -> dict[str, NDArray[Any]]:
+        return {name: _join([part[name] for part in data]) for name in data[0]}
+
     @staticmethod
     def join_natives(old: Any, new: Any) -> Any:
-        return np.concatenate([old, new])
+        return _join([old, new])
+
+    @staticmethod
+    def take_native(native: Any, rows: NDArray[np.int64]) -> Any:
+        return native[rows]
 
     @staticmethod
     def list_native(native: Any, rows: NDArray[np.int64]) -> list[Any]:
@@ -68,6 +79,12 @@ class NumpyFrame(Frame):
     ) -> dict[str, NDArray[Any]]:
         """A dict of arrays by the answers' names."""
         return {a.name: numpy_answer(a) for a in answers}
+
+
+def _join(arrays: list[Any]) -> Any:
+    masked = any(isinstance(array, np.ma.MaskedArray) for array in arrays)
+    join: Any = np.ma.concatenate if masked else np.concatenate
+    return join(arrays)
 
 
 def _as_array(name: str, values: Any) -> Any:

@@ -51,6 +51,13 @@ class PandasFrame(Frame):
         codes, _ = pd.factorize(series)
         return codes.astype(np.int64), codes >= 0
 
+    def take(self, rows: NDArray[np.int64]) -> pd.DataFrame:
+        return self.data.iloc[rows]
+
+    @staticmethod
+    def join(data: list[Any]) -> pd.DataFrame:
+        return pd.concat(data)
+
     @staticmethod
     def join_natives(old: Any, new: Any) -> Any:
         return pd.concat([pd.Series(old), pd.Series(new)], ignore_index=True).array

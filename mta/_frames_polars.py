@@ -60,6 +60,18 @@ class PolarsFrame(Frame):
             codes = series.rank("dense")
         return codes.cast(pl.Int64).fill_null(0).to_numpy(), _validity(series)
 
+    def take(self, rows: NDArray[np.int64]) -> pl.DataFrame:
+        taken: pl.DataFrame = self.data[rows]
+        return taken
+
+    @staticmethod
+    def join(data: list[Any]) -> pl.DataFrame:
+        return pl.concat(data)
+
+    @staticmethod
+    def take_native(native: Any, rows: NDArray[np.int64]) -> Any:
+        return native.gather(rows)
+
     @staticmethod
     def join_natives(old: Any, new: Any) -> Any:
         return pl.concat([old, new])

@@ -151,15 +151,24 @@ class Frame:
         raise NotImplementedError
 
     def build(self, answers: list[Answer], at: NDArray[np.int64] | None = None) -> Any:
-        """Answers as data of the same kind; `at`: the rows that they belong to (None: each its own)."""
+        """Answers as data of the same kind; `at`: the rows they are of (None: all)."""
         raise NotImplementedError
 
-    # What `Column.native` can do, for those who keep rows of it from one frame to the next.
+    # Rows that are kept from one frame to the next. (`Column.native` also takes slices.)
+
+    def take(self, rows: NDArray[np.int64]) -> Any:
+        """These rows of the data, of the same kind."""
+        raise NotImplementedError
 
     @staticmethod
-    def slice_native(native: Any, start: int) -> Any:
-        """The values from place `start` on."""
-        return native[start:]
+    def join(data: list[Any]) -> Any:
+        """Data of one kind and with the same columns, one after the other."""
+        raise NotImplementedError
+
+    @staticmethod
+    def take_native(native: Any, rows: NDArray[np.int64]) -> Any:
+        """These values of a column that has no 8-byte ones."""
+        return native.take(rows)
 
     @staticmethod
     def join_natives(old: Any, new: Any) -> Any:

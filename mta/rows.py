@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -10,8 +11,10 @@ from numpy.typing import NDArray
 
 from mta._keys import factorize
 from mta._vector import Vector
+from mta.errors import DataError
 from mta.frames import Column, Frame
-from mta.plan import Feed, Input
+from mta.kernels import answers_rows
+from mta.plan import Feed, Input, Plan
 
 Mask = NDArray[np.bool_]
 
@@ -52,33 +55,195 @@ def _not_null(column: Column, skip_nan: bool) -> Mask | None:
     return None if number.all() else number
 
 
-class Coder:
+@dataclass(frozen=True)
+class Chunk:
+    """Some rows as the kernels of a plan read them, and the columns that answers are taken from."""
+
+    rows: int
+    feeds: dict[Feed, NDArray[Any]]
+    valids: dict[Input, Mask | None]
+    columns: dict[str, Column]
+    frame: Frame  # one of their kind
+
+    def slice(self, start: int, stop: int) -> Chunk:
+        """The rows from `start` to before `stop`, without a copy."""
+        return Chunk(
+            stop - start,
+            {feed: data[start:stop] for feed, data in self.feeds.items()},
+            {s: None if v is None else v[start:stop] for s, v in self.valids.items()},
+            {name: _slice(column, start, stop) for name, column in self.columns.items()},
+            self.frame,
+        )
+
+
+def _slice(column: Column, start: int, stop: int) -> Column:
+    values, valid, native = column.values, column.valid, column.native
+    return replace(
+        column,
+        values=None if values is None else values[start:stop],
+        valid=None if valid is None else valid[start:stop],
+        native=None if native is None else native[start:stop],
+    )
+
+
+class Coders:
     """Codes of values that come in chunks: equal for equal values, whatever chunk they are in."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._coders = {f: Coder() for s in plan.states for f in s.feeds if f.codes}
+
+    def chunk(self, frame: Frame, columns: dict[str, Column]) -> Chunk:
+        """The rows of a frame."""
+        feeds = {f: self._fed(frame, columns[f.column], f) for f in _feeds(self._plan)}
+        valids = {source: counted_rows(source, columns) for source in self._plan.inputs}
+        return Chunk(frame.rows, feeds, valids, columns, frame)
+
+    def forget_the_gone(self, kept: list[KeptRows]) -> None:
+        """Forget values that none of these rows has, once most have gone. Amortised O(1) a row."""
+        for feed, coder in self._coders.items():
+            if len(coder) > 1024 + 2 * sum(rows.end - rows.first for rows in kept):
+                views = [rows.feed(feed) for rows in kept]
+                coder.forget_all_but(np.concatenate([np.zeros(0, np.int64), *views]))
+
+    def _fed(self, frame: Frame, column: Column, feed: Feed) -> NDArray[Any]:
+        if feed.codes and column.values is None:
+            return self._coders[feed].codes(frame, column)
+        return value_codes(frame, column) if feed.codes else fed_values(column, feed)
+
+
+def _feeds(plan: Plan) -> list[Feed]:
+    return list(dict.fromkeys(feed for state in plan.states for feed in state.feeds))
+
+
+class Coder:
+    """Numbers for the values of one column, given as they come and never twice."""
 
     def __init__(self) -> None:
         self._known: dict[Any, int] = {}
         self._next = 0
 
-    def codes(self, frame: Frame, column: Column, kept: Vector) -> NDArray[np.int64]:
-        """The codes of a column; `kept` are those of the rows that are still inside."""
-        chunk = value_codes(frame, column)
-        if column.values is not None:
-            return chunk
-        places, found = factorize(chunk)
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def codes(self, frame: Frame, column: Column) -> NDArray[np.int64]:
+        """The codes of a column that has no 8-byte values."""
+        places, found = factorize(value_codes(frame, column))
         firsts = np.empty(found, np.int64)
-        firsts[places[::-1]] = np.arange(len(chunk))[::-1]
+        firsts[places[::-1]] = np.arange(len(places))[::-1]
         values = frame.list_native(column.native, firsts)
-        numbers = np.fromiter((self._number(value) for value in values), np.int64, len(values))
-        if len(self._known) > 2 * (len(kept) + len(values)) + 1024:
-            self._forget(np.concatenate([kept.view(), numbers]))
-        return numbers[places]
+        try:
+            known = [self._number(value) for value in values]
+        except TypeError as error:
+            raise DataError(f"column {column.name!r}: can't tell equal values: {error}") from None
+        return np.array(known, np.int64)[places]
 
     def _number(self, value: Any) -> int:
         number = self._known.setdefault(value, self._next)
         self._next += number == self._next
         return number
 
-    def _forget(self, live: NDArray[np.int64]) -> None:
-        """Drop the values that no row has any more; numbers are never given twice."""
+    def forget_all_but(self, live: NDArray[np.int64]) -> None:
+        """Drop the values whose numbers no row has any more."""
         numbers = set(live.tolist())
         self._known = {value: n for value, n in self._known.items() if n in numbers}
+
+
+class KeptRows:
+    """The rows that the kernels of a plan may still read, in the order of the windows.
+
+    labels : columns of which the values are kept too, for answers to show
+    """
+
+    def __init__(self, plan: Plan, labels: tuple[str, ...] = ()) -> None:
+        self.first = 0
+        self.end = 0
+        self.feeds = {feed: Vector() for feed in _feeds(plan)}
+        self.valids: dict[Input, Vector | None] = dict.fromkeys(plan.inputs)
+        taken = [o.aggregate.columns[0] for o in plan.outputs if answers_rows(o.aggregate)]
+        self.values = {name: KeptColumn() for name in (*labels, *taken)}
+        self._columns: dict[str, Column] = {}
+
+    def append(self, chunk: Chunk) -> None:
+        """More rows."""
+        self._columns = chunk.columns
+        for feed, vector in self.feeds.items():
+            vector.extend(chunk.feeds[feed].view(np.int64))
+        for source, valid in chunk.valids.items():
+            kept = extended_mask(self.valids[source], valid, self.first, self.end, chunk.rows)
+            self.valids[source] = kept
+        for name, column in self.values.items():
+            column.append(chunk.columns[name], chunk, self.first, self.end)
+        self.end += chunk.rows
+
+    def feed(self, feed: Feed) -> NDArray[Any]:
+        """A column's 8-byte values or codes."""
+        return self.feeds[feed].view()
+
+    def valid(self, source: Input) -> Mask | None:
+        """Which rows count."""
+        kept = self.valids[source]
+        return None if kept is None else kept.view().view(np.bool_)
+
+    def columns(self) -> dict[str, Column]:
+        """The columns as they came last; those that answers are taken from with all rows kept."""
+        kept = {name: column.like(self._columns[name]) for name, column in self.values.items()}
+        return {**self._columns, **kept}
+
+    def drop_to(self, row: int) -> None:
+        """Let go of the rows before this number."""
+        row = max(row, self.first)
+        for vector in (*self.feeds.values(), *self.valids.values()):
+            if vector is not None:
+                vector.drop_to(row)
+        for column in self.values.values():
+            column.drop(row - self.first, row)
+        self.first = row
+
+
+class KeptColumn:
+    """The values of one column in the rows that are kept: 8-byte ones, or as the frame has them."""
+
+    def __init__(self) -> None:
+        self.values: Vector | None = None
+        self.valid: Vector | None = None
+        self.native: Any = None
+        self._frame: Frame | None = None
+
+    def append(self, column: Column, chunk: Chunk, first: int, end: int) -> None:
+        """More values; the rows kept so far are first..end."""
+        self._frame = chunk.frame
+        if column.values is None:
+            new = column.native
+            self.native = new if self.native is None else chunk.frame.join_natives(self.native, new)
+        else:
+            self.values = Vector(True, first) if self.values is None else self.values
+            self.values.extend(column.values.view(np.int64))
+        self.valid = extended_mask(self.valid, column.valid, first, end, chunk.rows)
+
+    def like(self, column: Column) -> Column:
+        """A column of this type with all values kept."""
+        valid = None if self.valid is None else self.valid.view().view(np.bool_)
+        if self.values is None or column.values is None:
+            return replace(column, native=self.native, valid=valid)
+        return replace(column, values=self.values.view().view(column.values.dtype), valid=valid)
+
+    def drop(self, gone: int, row: int) -> None:
+        """Let go of so many values, those before a row."""
+        for vector in (self.values, self.valid):
+            if vector is not None:
+                vector.drop_to(row)
+        if self.native is not None and gone:
+            self.native = self.native[gone:]
+
+
+def extended_mask(
+    kept: Vector | None, valid: Mask | None, first: int, end: int, rows: int
+) -> Vector | None:
+    """A mask over the rows first..end, with more rows; None as long as every row counts."""
+    if valid is not None and kept is None:
+        kept = Vector(False, first)
+        kept.extend(np.ones(end - first, np.uint8))
+    if kept is not None:
+        kept.extend(np.ones(rows, np.uint8) if valid is None else valid)
+    return kept

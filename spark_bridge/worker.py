@@ -29,6 +29,7 @@ from mta.engine import (
 from mta.errors import DataError
 from mta.frames import Answer, Column
 from mta.plan import check_types, make_plan
+from mta.rows import Coders
 from mta.track import Track
 
 
@@ -60,6 +61,7 @@ class SortedRun:
         self.spec = spec
         self.plan = make_plan(spec.aggs, spec.min_periods or 0)
         self.ticks: Ticks | None = None
+        self.coders = Coders(self.plan)
         self.track: Track | None = None  # of the key that the rows so far end in
         self.last_row: pa.Table | None = None  # its key columns
         self.waiting: pa.Table | None = None  # its rows that have no answer yet
@@ -103,9 +105,11 @@ class SortedRun:
         if self.track is None:
             assert self.ticks is not None
             self.track = Track(self.spec, self.plan, self.ticks)
+            self.coders = Coders(self.plan)
             self.waiting = table.slice(0, 0)
         first = self.track.answered
-        at, made = self.track.feed(ts, frame, columns, final)
+        at, made = self.track.feed(ts, self.coders.chunk(frame, columns), final)
+        self.coders.forget_the_gone([self.track.rows])
         rows = pa.concat_tables([self.waiting, table])
         self.waiting = rows.slice(self.track.answered - first)
         answered = rows.slice(0, self.track.answered - first)
