@@ -68,9 +68,14 @@ class PandasFrame(Frame):
         return values
 
     def build(self, answers: list[Answer], at: NDArray[np.int64] | None = None) -> pd.DataFrame:
+        return self._build(answers, self.data.index if at is None else self.data.index[at])
+
+    def build_numbered(self, answers: list[Answer], numbers: NDArray[np.int64]) -> pd.DataFrame:
+        return self._build(answers, pd.Index(numbers))
+
+    def _build(self, answers: list[Answer], index: Any) -> pd.DataFrame:
         arrow = any(isinstance(dtype, pd.ArrowDtype) for dtype in self.data.dtypes)
         columns = {a.name: _arrow_answer(a) if arrow else _answer(a) for a in answers}
-        index = self.data.index if at is None else self.data.index[at]
         return pd.DataFrame(columns, index=index, copy=False)
 
 

@@ -56,6 +56,12 @@ cdef class Vector:
         self.end -= 1
         return 0
 
+    def take_back(self, int64_t n):
+        """Take the n newest items back."""
+        if not 0 <= n <= self.end - self.start:
+            raise IndexError(f"n: {n} of {self.end - self.start} items")
+        self.end -= n
+
     cpdef void drop_to(self, int64_t number) noexcept:
         """Drop every item before `number` (all, where it lies beyond them)."""
         cdef int64_t n = min(max(number - self.first, 0), self.end - self.start)

@@ -19,7 +19,7 @@ from mta.errors import DataError, SpecError
 from mta.frames import Answer, Column, Frame, open_frame
 from mta.plan import Feed, Input, Plan, check_types, make_plan
 from mta.rows import counted_rows, fed_values, value_codes
-from mta.slider import AnswerOverflowError, Mask, Slider
+from mta.slider import AnswerOverflowError, Mask, Slider, taken_answer
 from mta.windows import Rolling
 
 Ints = NDArray[np.int64]
@@ -54,22 +54,13 @@ def run_batch(spec: Rolling, data: Any) -> Any:
     picked = every_rows(offsets, spec.every)
     answers = slide_columns(plan, columns, bounds, rows, picked)
     at = np.sort(rows.to_input(picked))
-    return frame.build([*(frame_answer(frame, name, at) for name in labels(spec)), *answers], at)
+    shown = [taken_answer(name, frame.column(name), at) for name in labels(spec)]
+    return frame.build([*shown, *answers], at)
 
 
 def labels(spec: Rolling) -> list[str]:
     """The columns that say which row an answer belongs to, where not every row has one."""
     return list(dict.fromkeys([*spec.by, *([spec.on] if spec.on else [])]))
-
-
-def frame_answer(frame: Frame, name: str, rows: Ints) -> Answer:
-    """The values of a column in these rows, as they are."""
-    column = frame.column(name)
-    if column.values is None:
-        valid = None if column.valid is None else column.valid[rows]
-        return Answer(name, rows, valid, column, rows=True)
-    valid = None if column.valid is None else column.valid[rows]
-    return Answer(name, column.values[rows], valid, column)
 
 
 def every_rows(offsets: Ints, every: int) -> Ints:

@@ -180,6 +180,10 @@ class Frame:
         """The values at these places as Python objects."""
         raise NotImplementedError
 
+    def build_numbered(self, answers: list[Answer], numbers: NDArray[np.int64]) -> Any:
+        """Answers of rows that came in other data, too; `numbers` are those rows'."""
+        return self.build(answers)
+
     def require(self, name: str, argument: str) -> None:
         """Refuse a column that is not there."""
         if name not in self.names():

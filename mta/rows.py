@@ -190,6 +190,15 @@ class KeptRows:
         kept = {name: column.like(self._columns[name]) for name, column in self.values.items()}
         return {**self._columns, **kept}
 
+    def take_back(self, rows: int) -> None:
+        """Take the newest rows back."""
+        for vector in (*self.feeds.values(), *self.valids.values()):
+            if vector is not None:
+                vector.take_back(rows)
+        for column in self.values.values():
+            column.take_back(rows)
+        self.end -= rows
+
     def drop_to(self, row: int) -> None:
         """Let go of the rows before this number."""
         row = max(row, self.first)
@@ -227,6 +236,14 @@ class KeptColumn:
         if self.values is None or column.values is None:
             return replace(column, native=self.native, valid=valid)
         return replace(column, values=self.values.view().view(column.values.dtype), valid=valid)
+
+    def take_back(self, rows: int) -> None:
+        """Take the newest values back."""
+        for vector in (self.values, self.valid):
+            if vector is not None:
+                vector.take_back(rows)
+        if self.native is not None and rows:
+            self.native = self.native[: len(self.native) - rows]
 
     def drop(self, gone: int, row: int) -> None:
         """Let go of so many values, those before a row."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import reduce
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,7 +12,7 @@ from numpy.typing import NDArray
 
 from mta._bounds import Bounds
 from mta._kernel import Counter, Kernel, Lists, slide
-from mta.frames import Answer, Column
+from mta.frames import Answer, Column, Frame
 from mta.functions import FUNCTIONS
 from mta.kernels import Columns, answer_room, answers_rows, keeps_type, make_kernel
 from mta.plan import Feed, Input, Output, Plan, State
@@ -87,6 +89,15 @@ class Slider:
             raise AnswerOverflowError(self._overflown(failed[0]), failed[1])
         raw.drop_full_masks(self.counters)
         return raw
+
+    def marks(self) -> list[tuple[int, ...]]:
+        """What the kernels' later answers depend on beside the rows inside."""
+        return [kernel.marks() for kernel in self.kernels.values()]
+
+    def resume(self, marks: list[tuple[int, ...]]) -> None:
+        """Go on, before the first slide, where the slider of these marks stood."""
+        for kernel, mine in zip(self.kernels.values(), marks, strict=True):
+            kernel.resume(mine)
 
     def _overflown(self, kernel: Kernel) -> Output:
         state = next(s for s, k in self.kernels.items() if k is kernel)
@@ -165,7 +176,8 @@ class RawAnswers:
             valid = None if valid is None else valid[places]
         if not answers_rows(output.aggregate):
             return Answer(output.name, raw, valid, like, lengths=lengths)
-        return _taken(output.name, to_column(raw), valid, like, lengths)
+        assert like is not None  # a row stands for its value
+        return taken_answer(output.name, like, to_column(raw), valid, lengths)
 
 
 def _lists(raw: Lists, valid: Mask | None) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -186,17 +198,46 @@ def _reorder(
     return raw[np.repeat(starts, wanted) + within], wanted
 
 
-def _taken(
+def taken_answer(
     name: str,
+    column: Column,
     rows: NDArray[np.int64],
-    valid: Mask | None,
-    like: Column | None,
-    lengths: NDArray[np.int64] | None,
+    valid: Mask | None = None,
+    lengths: NDArray[np.int64] | None = None,
 ) -> Answer:
-    """The values that stand in these rows; where there is no answer the row is any."""
-    assert like is not None
+    """The values that stand in these rows of a column; where `valid` is false the row is any."""
     if valid is not None and lengths is None:
         rows = np.where(valid, rows, 0)
-    if like.values is None or not len(like.values):
-        return Answer(name, rows, valid, like, rows=True, lengths=lengths)
-    return Answer(name, like.values[rows], valid, like, lengths=lengths)
+    if column.valid is not None and lengths is None:
+        mine = column.valid[rows]
+        valid = mine if valid is None else valid & mine
+    if column.values is None or not len(column.values):
+        return Answer(name, rows, valid, column, rows=True, lengths=lengths)
+    return Answer(name, column.values[rows], valid, column, lengths=lengths)
+
+
+def join_answers(parts: list[Answer], frame: Frame) -> Answer:
+    """The answers of several runs, one after the other."""
+    like = parts[0].like
+    if parts[0].rows and like is not None:
+        natives = [frame.take_native(p.like.native, p.values) for p in parts if p.like is not None]
+        like = replace(like, native=reduce(frame.join_natives, natives))
+        values = np.arange(sum(len(p.values) for p in parts))
+    else:
+        values = np.concatenate([p.values for p in parts])
+    valids = [p.valid for p in parts]
+    valid = None
+    if any(v is not None for v in valids):
+        sizes = [len(p.values if p.lengths is None else p.lengths) for p in parts]
+        filled = zip(valids, sizes, strict=True)
+        valid = np.concatenate([np.ones(n, np.bool_) if v is None else v for v, n in filled])
+    lengths = [p.lengths for p in parts if p.lengths is not None]
+    joined = np.concatenate(lengths) if lengths else None
+    return replace(parts[0], values=values, valid=valid, like=like, lengths=joined)
+
+
+def reordered(answer: Answer, places: NDArray[np.int64]) -> Answer:
+    """The answers at these places."""
+    values, lengths = _reorder(answer.values, answer.lengths, places)
+    valid = None if answer.valid is None else answer.valid[places]
+    return replace(answer, values=values, valid=valid, lengths=lengths)

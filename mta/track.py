@@ -6,6 +6,8 @@ where the last chunk ended. What it answers does not depend on how the rows were
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from mta._bounds import GivenBounds, next_bounds
@@ -15,8 +17,19 @@ from mta.engine import Ints, Ticks, row_edges, ties_by_arrival
 from mta.frames import Answer
 from mta.plan import Plan
 from mta.rows import Chunk, KeptRows
-from mta.slider import AnswerOverflowError, Slider
+from mta.slider import AnswerOverflowError, Slider, taken_answer
 from mta.windows import Rolling
+
+
+@dataclass(frozen=True)
+class Place:
+    """How far a track has come."""
+
+    received: int = 0
+    answered: int = 0
+    lo: int = 0
+    hi: int = 0
+    marks: tuple[tuple[int, ...], ...] = ()
 
 
 class Track:
@@ -24,14 +37,19 @@ class Track:
 
     Memory is bounded by the longest window (plus the rows that still wait for an answer because
     later rows of the same time may come), not by the number of rows.
+
+    labels : columns whose values are given beside the answers
     """
 
-    def __init__(self, spec: Rolling, plan: Plan, ticks: Ticks) -> None:
+    def __init__(
+        self, spec: Rolling, plan: Plan, ticks: Ticks, labels: tuple[str, ...] = ()
+    ) -> None:
         self.spec = spec
         self.plan = plan
         self.ticks = ticks
+        self.labels = labels
         self.times = Vector()
-        self.rows = KeptRows(plan)
+        self.rows = KeptRows(plan, labels)
         self.slider: Slider | None = None  # made when the types of the columns are known
         self.received = 0
         self.answered = 0
@@ -41,10 +59,17 @@ class Track:
     def feed(
         self, ts: Ints | None, chunk: Chunk, final: bool, known: int | None = None
     ) -> tuple[Ints, list[Answer]]:
-        """Take the next rows; the answers that are certain now, and the numbers of their rows.
+        """Take the next rows; the numbers of those that are answered now, and their answers.
 
         final : no rows of this key will follow, so every row gets its answer
         known : there will be no more rows before this time (None: only the rows themselves tell)
+
+        Rows that are needed no more stay until `settle`, so that `go_back` can undo this.
+
+        Raises
+        ------
+        OverflowError
+            An integer answer does not fit. Only `go_back` makes sense then.
         """
         self.rows.append(chunk)
         self.received += chunk.rows
@@ -54,8 +79,34 @@ class Track:
             at = at[(at + 1) % self.spec.every == 0]
         made = self._slide(at, lo[at - self.answered], hi[at - self.answered])
         self.answered += len(lo)
-        self._drop(lo, hi)
+        if len(lo):
+            self.lo, self.hi = int(lo[-1]), int(hi[-1])
         return at, made
+
+    def settle(self) -> None:
+        """Let go of what no later window can need."""
+        self.rows.drop_to(self.lo - KEPT)
+        self.times.drop_to(min(self.lo, self.answered))
+
+    def place(self) -> Place:
+        """Where it stands; `go_back` returns to it as long as `settle` has not been called."""
+        marks = () if self.slider is None else tuple(self.slider.marks())
+        return Place(self.received, self.answered, self.lo, self.hi, marks)
+
+    def go_back(self, place: Place) -> None:
+        """Undo everything since it stood at `place`."""
+        surplus = self.received - place.received
+        self.rows.take_back(surplus)
+        self.times.take_back(min(surplus, len(self.times)))
+        self.received, self.answered = place.received, place.answered
+        self.lo, self.hi = place.lo, place.hi
+        self.slider = None
+        if place.marks:
+            self._make_slider().resume(list(place.marks))
+
+    def _make_slider(self) -> Slider:
+        self.slider = Slider(self.plan, self.rows.columns())
+        return self.slider
 
     def _bounds(self, ts: Ints | None, final: bool, known: int | None) -> tuple[Ints, Ints]:
         if self.spec.over_rows:
@@ -72,12 +123,11 @@ class Track:
         return lo + base, hi + base
 
     def _complete(self, known: int) -> int:
-        """The place of the first row whose window later rows, none before `known`, may still join."""
-        edge = known + self.ticks.lag
-        times = self.times.view()
+        """The place of the first row whose window may still grow by rows from `known` on."""
+        times, edge = self.times.view(), known + self.ticks.lag
         closed = self.spec.right_closed and not ties_by_arrival(self.spec, self.ticks)
-        place = np.searchsorted(times, edge, side="left" if closed else "right")
-        return int(max(place, self.answered - self.times.first))
+        place = times.searchsorted(edge, side="left" if closed else "right")
+        return max(int(place), self.answered - self.times.first)
 
     def _row_bounds(self, final: bool) -> tuple[Ints, Ints]:
         """Row windows need no times: the bounds follow from the row number."""
@@ -89,17 +139,10 @@ class Track:
 
     def _slide(self, at: Ints, lo: Ints, hi: Ints) -> list[Answer]:
         columns = self.rows.columns()
-        if self.slider is None:
-            self.slider = Slider(self.plan, columns)
+        slider = self.slider or self._make_slider()
         try:
-            raw = self.slider.slide(self.rows, GivenBounds(lo, hi), len(lo), columns)
+            raw = slider.slide(self.rows, GivenBounds(lo, hi), len(lo), columns)
         except AnswerOverflowError as error:
             raise error.explain(int(at[error.window])) from None
-        return raw.answers(None, lambda rows: rows - self.rows.first)
-
-    def _drop(self, lo: Ints, hi: Ints) -> None:
-        """Let go of what no later window can need."""
-        if len(lo):
-            self.lo, self.hi = int(lo[-1]), int(hi[-1])
-        self.rows.drop_to(self.lo - KEPT)
-        self.times.drop_to(min(self.lo, self.answered))
+        shown = [taken_answer(name, columns[name], at - self.rows.first) for name in self.labels]
+        return shown + raw.answers(None, lambda rows: rows - self.rows.first)

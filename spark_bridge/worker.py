@@ -109,6 +109,7 @@ class SortedRun:
             self.waiting = table.slice(0, 0)
         first = self.track.answered
         at, made = self.track.feed(ts, self.coders.chunk(frame, columns), final)
+        self.track.settle()
         self.coders.forget_the_gone([self.track.rows])
         rows = pa.concat_tables([self.waiting, table])
         self.waiting = rows.slice(self.track.answered - first)
