@@ -60,12 +60,11 @@ class PolarsFrame(Frame):
             codes = series.rank("dense")
         return codes.cast(pl.Int64).fill_null(0).to_numpy(), _validity(series)
 
-    def take(self, rows: NDArray[np.int64]) -> pl.DataFrame:
-        taken: Any = self.data[rows]
-        return taken
+    def take(self, rows: NDArray[np.int64]) -> Any:
+        return self.data[rows]
 
     @staticmethod
-    def join(data: list[Any]) -> pl.DataFrame:
+    def join(data: list[Any]) -> Any:
         return pl.concat(data)
 
     @staticmethod

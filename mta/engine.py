@@ -6,6 +6,7 @@ bounds → one kernel per state → answers back in the order of the input.
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,27 @@ class Ticks:
     scale: int  # ticks per unit of the column
     range: int | None
     lag: int
+
+    def of(self, time: Any, argument: str) -> int:
+        """A single time (integer, datetime, numpy.datetime64 or pandas.Timestamp) in ticks.
+
+        Raises
+        ------
+        DataError
+            It is not a time of this axis.
+        """
+        if self.unit in ("i", None):
+            if isinstance(time, (int, np.integer)) and not isinstance(time, bool):
+                return int(time)
+            raise DataError(f"{argument}: an integer like the column's is needed, not {time!r}")
+        if isinstance(time, dt.datetime) and time.tzinfo is not None:
+            time = time.astimezone(dt.timezone.utc).replace(tzinfo=None)
+        unit = "D" if self.unit == "d" else self.unit
+        try:
+            ticks = int(np.datetime64(time).astype(f"M8[{unit}]").astype(np.int64))
+        except (TypeError, ValueError):
+            raise DataError(f"{argument}: a time is needed, not {time!r}") from None
+        return ticks * self.scale
 
 
 def run_batch(spec: Rolling, data: Any) -> Any:

@@ -114,7 +114,7 @@ class Track:
         assert ts is not None  # a window over time has times
         self.times.extend(ts)
         base = self.times.first
-        stop = -1 if known is None else self._complete(known)
+        stop = -1 if final or known is None else self._complete(known)
         lo, hi = next_bounds(
             self.times.view(), self.answered - base, self.lo - base, self.hi - base,
             self.ticks.range, self.ticks.lag, self.spec.left_closed, self.spec.right_closed,

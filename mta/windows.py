@@ -10,11 +10,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from keyword import iskeyword
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from mta.durations import Duration, parse_duration
 from mta.errors import SpecError
 from mta.functions import Aggregate, check_names, named
+
+if TYPE_CHECKING:
+    from mta.stream import RollingStream
 
 CLOSED = ("right", "left", "both", "neither")
 TIES = ("peers", "arrival")
@@ -131,6 +134,26 @@ class Rolling(Spec):
         from mta.engine import run_batch  # the engine builds on the specs, not they on it
 
         return run_batch(self, data)
+
+    def stream(self) -> RollingStream:
+        """The same windows over rows that are pushed: ``op.push(batch)`` gives the answers that
+        became final.
+
+        Examples
+        --------
+        >>> import numpy as np, mta
+        >>> from mta import agg
+        >>> op = mta.rolling("10i", on="ts").agg(total=agg.sum("x")).stream()
+        >>> op.push({"ts": np.array([1, 2, 2]), "x": np.array([1, 2, 3])})["total"].tolist()
+        [1]
+        >>> op.push({"ts": np.array([15]), "x": np.array([4])})["total"].tolist()
+        [6, 6]
+        >>> op.finish()["total"].tolist()
+        [4]
+        """
+        from mta.stream import RollingStream  # as above
+
+        return RollingStream(self)
 
     def __repr__(self) -> str:
         shown = [repr(_plain(self.range))]
