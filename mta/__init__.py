@@ -15,6 +15,8 @@ from mta import aggregates as agg
 from mta import errors
 from mta._window import Window
 from mta.policies import Last, last
+from mta.short import *  # noqa: F403  (rolling_sum, rolling_sum_by, …)
+from mta.short import __all__ as _short_forms
 from mta.windows import Rolling, Spec, rolling
 
 __version__ = "0.1.0"
@@ -32,3 +34,4 @@ __all__ = [
     "rolling",
     "spec_from_json",
 ]
+__all__ += _short_forms

@@ -7,7 +7,8 @@ from typing_extensions import Self, disjoint_base
 
 @disjoint_base
 class Lowering:
-    def __new__(cls, outputs: list[tuple[str, int, NDArray[np.int64]]]) -> Self: ...
+    def __new__(cls, wanted: list[tuple[str, int]]) -> Self: ...
+    def answer_to(self, arrays: list[NDArray[Any]]) -> None: ...
 
 @disjoint_base
 class Forest:
