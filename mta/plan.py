@@ -156,15 +156,15 @@ def check_types(plan: Plan, columns: dict[str, Column]) -> None:
     for output in plan.outputs:
         names = output.input.columns if output.input is not None else ()
         for place, name in enumerate(names):
-            wants = _wanted_type(output.aggregate, place)
+            wants = wanted_type(output.aggregate, place)
             if not _TYPES[wants](columns[name]):
                 raise DataError(
-                    f"{output.name}: {output.aggregate!r} needs {_WORDS[wants]}, "
+                    f"{output.name}: {output.aggregate!r} needs {TYPE_WORDS[wants]}, "
                     f"but column {name!r} is {columns[name].dtype}"
                 )
 
 
-def _wanted_type(aggregate: Aggregate, place: int) -> str:
+def wanted_type(aggregate: Aggregate, place: int) -> str:
     """What the column at this place of its arguments has to be."""
     state, takes = FUNCTIONS[aggregate.fn].state, FUNCTIONS[aggregate.fn].takes
     if state in ("ends", "arg"):
@@ -182,4 +182,4 @@ _TYPES: dict[str, Callable[[Column], bool]] = {
     "bools": lambda column: column.kind in ("bool", "null"),
     "any": lambda column: True,
 }
-_WORDS = {"numbers": "numbers", "ordered": "numbers or times", "bools": "booleans"}
+TYPE_WORDS = {"numbers": "numbers", "ordered": "numbers or times", "bools": "booleans"}

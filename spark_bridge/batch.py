@@ -15,7 +15,9 @@ from pyspark.sql import types as T
 
 from mta.engine import check_lengths
 from mta.errors import ColumnError, DataError, SpecError
-from mta.plan import make_plan
+from mta.functions import FUNCTIONS, Aggregate
+from mta.kernels import keeps_type
+from mta.plan import make_plan, wanted_type
 from mta.windows import Rolling
 from spark_bridge.worker import answer_batches
 
@@ -98,8 +100,7 @@ def _output_schema(spec: Rolling, schema: T.StructType) -> T.StructType:
     for name, aggregate in spec.aggs:
         if name in fields:
             raise SpecError(f"agg: {name!r} is a column of the input; give the answer another name")
-        source = None if aggregate.column is None else fields[aggregate.column]
-        kind = _answer_type(name, aggregate, source)
+        kind = _answer_type(name, aggregate, [fields[column] for column in aggregate.columns])
         answers.append(T.StructField(name, kind, True))
     return T.StructType(schema.fields + answers)
 
@@ -108,7 +109,7 @@ def _named_columns(spec: Rolling) -> list[tuple[str, str]]:
     named = [(name, "by") for name in spec.by]
     if spec.on is not None:
         named.append((spec.on, "on"))
-    return named + [(a.column, f"agg.{a.fn}") for _, a in spec.aggs if a.column is not None]
+    return named + [(column, f"agg.{a.fn}") for _, a in spec.aggs for column in a.columns]
 
 
 def _check_key(field: T.StructField) -> None:
@@ -127,21 +128,34 @@ def _check_time(spec: Rolling, field: T.StructField) -> None:
     check_lengths(spec, field.name, not isinstance(field.dataType, T.IntegralType))
 
 
-def _answer_type(name: str, aggregate: Any, field: T.StructField | None) -> T.DataType:
+def _answer_type(name: str, aggregate: Aggregate, fields: list[T.StructField]) -> T.DataType:
     """The Spark type of an answer; the local engine's, in Spark's words."""
-    if aggregate.fn in ("count", "count_all") or field is None:
-        return T.LongType()
-    kind = field.dataType
-    integral = isinstance(kind, (T.IntegralType, T.BooleanType))
-    times = (T.TimestampType, T.TimestampNTZType, T.DateType, T.DayTimeIntervalType)
-    floating = isinstance(kind, (T.FloatType, T.DoubleType))
-    if aggregate.fn in ("min", "max") and (integral or floating or isinstance(kind, times)):
-        return kind
-    if integral:
-        return T.LongType() if aggregate.fn == "sum" else T.DoubleType()
-    if floating:
-        return T.DoubleType()
-    hint = f"; cast it to double first ({name})" if isinstance(kind, T.DecimalType) else ""
-    raise DataError(
-        f"{name}: {aggregate!r} can't use column {field.name!r}, a {kind.simpleString()}{hint}"
-    )
+    for place, field in enumerate(fields):
+        wants = wanted_type(aggregate, place)
+        if not isinstance(field.dataType, _TYPES[wants]):
+            kind = field.dataType.simpleString()
+            decimal = isinstance(field.dataType, T.DecimalType)
+            hint = f"; cast it to double first ({name})" if decimal else ""
+            raise DataError(
+                f"{name}: {aggregate!r} can't use column {field.name!r}, a {kind}{hint}"
+            )
+    gives = FUNCTIONS[aggregate.fn].gives
+    if gives == "list":
+        return T.ArrayType(fields[0].dataType)
+    if keeps_type(aggregate):
+        return fields[0].dataType
+    if gives == "total" and aggregate.overflow != "float":
+        return T.LongType() if isinstance(fields[0].dataType, _WHOLE) else T.DoubleType()
+    whole = gives == "int" or aggregate.fn in ("arg_min", "arg_max")
+    return T.LongType() if whole else T.DoubleType()
+
+
+_WHOLE = (T.IntegralType, T.BooleanType)
+_NUMBERS = (*_WHOLE, T.FloatType, T.DoubleType, T.NullType)
+_TIMES = (T.TimestampType, T.TimestampNTZType, T.DateType, T.DayTimeIntervalType)
+_TYPES: dict[str, tuple[type[T.DataType], ...]] = {
+    "numbers": _NUMBERS,
+    "ordered": (*_NUMBERS, *_TIMES),
+    "bools": (T.BooleanType, T.NullType),
+    "any": (T.DataType,),
+}
