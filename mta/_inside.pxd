@@ -15,8 +15,15 @@ cdef enum:
 
 cdef class RawColumn:
     cdef readonly str name
+    cdef bint numeric      # it has to hold numbers: `values` are used
+    cdef bint taken        # its values are answers or are compared: `objects` and `codes` are used
     cdef int type
     cdef Vector values
+    cdef object objects    # a deque
+    cdef Vector codes      # of the objects: equal for equal ones
+    cdef dict known        # by object: its code, and how many rows inside have it
+    cdef int64_t next_code
+    cdef object now_object
     cdef Vector valid      # None until the first null
     cdef Cell now          # of the row being inserted
     cdef int now_type
@@ -31,20 +38,39 @@ cdef class RawColumn:
     cdef int drop_to(self, int64_t front) except -1
     cdef list parts(self)
     cdef int load(self, list parts, int64_t first, int64_t rows) except -1
+    cdef int read_number(self, value, int64_t row) except -1
+    cdef int keep_object(self, value) except -1
+    cdef int drop_object(self, value) except -1
+    cdef object is_nan_object(self, value)
+    cdef object object_bytes(self)
+    cdef object read_objects(self, data, rows)
 
-    cdef inline bint is_valid(self, int64_t row, bint skip_nan) noexcept:
+    cdef inline bint is_valid(self, int64_t row, bint skip_nan) except -1:
         cdef Cell cell
         if self.valid is not None and not self.valid.at(row):
             return False
         if skip_nan and self.type == REAL:
             cell.i = self.values.at(row)
             return not isnan(cell.f)
+        if skip_nan and not self.numeric:
+            return not self.is_nan_object(self.objects[row - self.values.first])
+        return True
+
+    cdef inline bint is_now_valid(self, bint skip_nan) except -1:
+        if not self.now_valid:
+            return False
+        if skip_nan and self.now_type == REAL:
+            return not isnan(self.now.f)
+        if skip_nan and not self.numeric:
+            return not self.is_nan_object(self.now_object)
         return True
 
 
 cdef class InputState:
-    cdef RawColumn column
+    cdef RawColumn column  # the first, and
+    cdef list others       # None: it is the only one
     cdef bint skip_nan
+    cdef Vector mask       # per row inside: whether it counts; beside `before`
     cdef int64_t seen      # non-null values ever
     cdef Vector before     # per row inside: `seen` when it came; None until the first null
 
@@ -54,9 +80,12 @@ cdef class InputState:
     cdef int64_t count(self, int64_t front, int64_t to, int64_t back) noexcept
     cdef int load(self, int64_t front, int64_t back) except -1
 
-    cdef inline bint now_valid(self) noexcept:
-        return self.column.now_valid and not (
-            self.skip_nan and self.column.type == REAL and isnan(self.column.now.f))
+    cdef bint others_valid(self) except -1
+
+    cdef inline bint now_valid(self) except -1:
+        if not self.column.is_now_valid(self.skip_nan):
+            return False
+        return self.others is None or self.others_valid()
 
 
 cdef class Times:

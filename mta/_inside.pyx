@@ -7,7 +7,9 @@ from cpython.datetime cimport PyDateTime_Check, import_datetime
 from libc.stdint cimport INT64_MIN
 
 import datetime as dt
+import json
 import operator
+from collections import deque
 
 import numpy as np
 
@@ -15,18 +17,41 @@ from mta.errors import DataError, SnapshotError
 
 import_datetime()
 
+NAN = object()    # stands for every NaN among objects
 EPOCH = dt.datetime(1970, 1, 1)
 EPOCH_UTC = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 
 cdef class RawColumn:
-    """The values of one column inside the window: ints, or floats from the first float on."""
+    """The values of one column inside the window: ints, or floats from the first float on; and,
+    where answers are taken from it, the objects themselves."""
 
-    def __cinit__(self, str name):
+    def __cinit__(self, str name, bint numeric=True, bint taken=False):
         self.name = name
+        self.numeric = numeric
+        self.taken = taken
         self.values = Vector()
+        self.codes = Vector()
+        self.objects = deque()
+        self.known = {}
 
     cdef int read(self, value, int64_t row) except -1:
+        if isinstance(value, (np.number, np.bool_, np.str_)):
+            value = value.item()
+        self.now_object = value
+        if self.numeric:
+            return self.read_number(value, row)
+        self.now.i = 0
+        self.now_type = INTEGER
+        self.now_valid = value is not None and type(value).__name__ not in ("NAType", "NaTType")
+        if self.now_valid:
+            try:
+                hash(value)
+            except TypeError:
+                raise self.refuse(row, f"a {type(value).__name__} can't be told from others") from None
+        return 0
+
+    cdef int read_number(self, value, int64_t row) except -1:
         self.now.i = 0
         self.now_valid = True
         if type(value) is float:
@@ -36,7 +61,7 @@ cdef class RawColumn:
             self.now_type = self.type
             self.now_valid = False
         elif isinstance(value, (float, np.floating)):
-            self.read(float(value), row)
+            self.read_number(float(value), row)
         elif isinstance(value, (int, np.integer, np.bool_)):
             if not -2**63 <= value < 2**63:
                 raise self.refuse(row, f"{value} does not fit in 64 bits")
@@ -82,15 +107,46 @@ cdef class RawColumn:
         self.values.append(self.now.i)
         if self.valid is not None:
             self.valid.append(self.now_valid)
+        if self.taken:
+            self.keep_object(self.now_object if self.now_valid else None)
         return 0
+
+    cdef int keep_object(self, value) except -1:
+        """Append an object and its code."""
+        entry = self.known.setdefault(NAN if self.is_nan_object(value) else value, [self.next_code, 0])
+        self.next_code += entry[1] == 0
+        entry[1] += 1
+        self.objects.append(value)
+        self.codes.append(entry[0])
+        return 0
+
+    cdef int drop_object(self, value) except -1:
+        """An object has left: its code is forgotten with its last row."""
+        key = NAN if self.is_nan_object(value) else value
+        entry = self.known[key]
+        entry[1] -= 1
+        if not entry[1]:
+            del self.known[key]
+        return 0
+
+    cdef object is_nan_object(self, value):
+        return isinstance(value, (float, np.floating)) and value != value
 
     cdef int retract(self) except -1:
         self.values.pop()
         if self.valid is not None:
             self.valid.pop()
+        if self.taken:
+            self.drop_object(self.objects.pop())
+            self.codes.pop()
         return 0
 
     cdef int drop_to(self, int64_t front) except -1:
+        cdef int64_t row
+        if self.taken:
+            for row in range(self.values.first, front):
+                self.drop_object(self.objects.popleft())
+            self.codes.drop_to(front)
         self.values.drop_to(front)
         if self.valid is not None:
             self.valid.drop_to(front)
@@ -102,25 +158,59 @@ cdef class RawColumn:
             bytes([self.type, self.valid is not None]),
             self.values.view().astype("<i8").tobytes(),
             b"" if self.valid is None else self.valid.view().tobytes(),
+            self.object_bytes(),
         ]
 
+    cdef object object_bytes(self):
+        """The objects as JSON, which holds no code."""
+        try:
+            return json.dumps(list(self.objects)).encode() if self.taken else b""
+        except TypeError:
+            odd = next(x for x in self.objects if not isinstance(x, (str, int, float, type(None))))
+            raise SnapshotError(f"to_bytes: column {self.name!r} holds a {type(odd).__name__}; a "
+                                "snapshot takes numbers, texts, booleans and None") from None
+
     cdef int load(self, list parts, int64_t first, int64_t rows) except -1:
-        head, values, valid = parts
+        head, values, valid, objects = parts
         if (len(head) != 2 or head[0] > REAL or len(values) != 8 * rows
                 or len(valid) != (rows if head[1] else 0)):
             raise SnapshotError(f"snapshot: damaged (column {self.name!r} does not fit)")
         self.type = head[0]
         self.values = filled(values, first)
         self.valid = filled(valid, first, False) if head[1] else None
+        self.codes = Vector(True, first)
+        for value in self.read_objects(objects, rows):
+            self.keep_object(value)
         return 0
+
+    cdef object read_objects(self, data, rows):
+        """What `object_bytes` wrote."""
+        try:
+            values = json.loads(data) if self.taken else []
+        except ValueError:
+            values = None
+        plain = isinstance(values, list) and all(
+            x is None or isinstance(x, (str, int, float)) for x in values)
+        if not plain or len(values) != (rows if self.taken else 0):
+            raise SnapshotError(f"snapshot: damaged (column {self.name!r} does not fit)")
+        return values
 
 
 cdef class InputState:
-    """A column as some aggregates see it, with the number of non-null values before every row."""
+    """One or more columns as some aggregates see them, with the number of rows that count (where
+    none is null) before every row."""
 
-    def __cinit__(self, RawColumn column, bint skip_nan):
-        self.column = column
+    def __cinit__(self, list columns, bint skip_nan):
+        self.column = columns[0]
+        self.others = columns[1:] or None
         self.skip_nan = skip_nan
+
+    cdef bint others_valid(self) except -1:
+        cdef RawColumn column
+        for column in self.others:
+            if not column.is_now_valid(self.skip_nan):
+                return False
+        return True
 
     cdef int append(self, int64_t row) except -1:
         cdef bint valid = self.now_valid()
@@ -128,9 +218,12 @@ cdef class InputState:
             # So far every row was a value: row r had r before it.
             self.before = Vector(True, self.column.values.first)
             self.before.extend(np.arange(self.column.values.first, row))
+            self.mask = Vector(False, self.column.values.first)
+            self.mask.extend(np.ones(row - self.column.values.first, np.uint8))
             self.seen = row
         if self.before is not None:
             self.before.append(self.seen)
+            self.mask.append(valid)
             self.seen += valid
         return 0
 
@@ -138,11 +231,13 @@ cdef class InputState:
         if self.before is not None:
             self.seen = self.before.at(self.before.first + len(self.before) - 1)
             self.before.pop()
+            self.mask.pop()
         return 0
 
     cdef int drop_to(self, int64_t front) except -1:
         if self.before is not None:
             self.before.drop_to(front)
+            self.mask.drop_to(front)
         return 0
 
     cdef int64_t count(self, int64_t front, int64_t to, int64_t back) noexcept:
@@ -154,11 +249,16 @@ cdef class InputState:
 
     cdef int load(self, int64_t front, int64_t back) except -1:
         """From the column's values. Counts are differences, so they may start from the front."""
+        cdef RawColumn column
         cdef int64_t row
-        self.before = None
+        self.before = self.mask = None
         self.seen = back
-        valid = np.array([self.column.is_valid(row, self.skip_nan) for row in range(front, back)], bool)
+        valid = np.ones(back - front, bool)
+        for column in [self.column, *(self.others or ())]:
+            valid &= np.array([column.is_valid(row, self.skip_nan) for row in range(front, back)], bool)
         if not valid.all():
+            self.mask = Vector(False, front)
+            self.mask.extend(valid)
             self.before = Vector(True, front)
             self.before.extend(front + np.cumsum(valid) - valid)
             self.seen = front + valid.sum()

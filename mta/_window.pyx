@@ -2,13 +2,16 @@
 from libc.stdint cimport int64_t
 
 from mta._core cimport MAX_PART, Forest, find_output, forest_restart, highest_bit, lowest_bit
-from mta._inside cimport REAL, InputState, RawColumn, Times
+from mta._inside cimport InputState, RawColumn, Times
 from mta._monoids cimport Cell, Output
+from mta._pushed cimport KernelState, StateForest
 
+import json
 from collections import namedtuple
 
 import numpy as np
 
+from mta._pushed import has_forest, make_column
 from mta.durations import Duration
 from mta.errors import DataError, PolicyError, SnapshotError, SpecError
 from mta.functions import Aggregate, named
@@ -20,27 +23,12 @@ cdef enum:
     SINGLE_STEPS = 2
 
 
-cdef class StateForest:
-    cdef InputState input
-    cdef object state
-    cdef Forest forest
-
-    def __cinit__(self, InputState input, state):
-        self.input = input
-        self.state = state
-        self.make()
-
-    cdef int make(self) except -1:
-        source = "float" if self.input.column.type == REAL else "int"
-        self.forest = Forest(self.state.name, source, self.state.nan)
-        return 0
-
-
 cdef class Answer:
     cdef str name
     cdef object aggregate
     cdef InputState input     # None: counts rows
-    cdef int state            # index of the forest, or -1 for counts
+    cdef int state            # index of the forest, or -1
+    cdef int kernel           # index of the kernel state, or -1
     cdef Output what
     cdef int64_t ddof
     cdef int64_t need
@@ -86,6 +74,7 @@ cdef class Window:
     cdef list raw             # RawColumn
     cdef list inputs          # InputState
     cdef list forests         # StateForest
+    cdef list kernels         # KernelState: what has no forest
     cdef list answers         # Answer
     cdef object make_result   # None: bare
     cdef str spec
@@ -103,15 +92,17 @@ cdef class Window:
         if not bare:
             self.make_result = make_result_type(names)
         plan = make_plan(pairs, 0)
-        columns = {name: RawColumn(name) for name in plan.columns}
+        columns = {name: make_column(name, plan) for name in plan.columns}
         if self.times is not None and self.times.on in columns:
             raise SpecError(f"on: {self.times.on!r} is the time; an aggregate can't use it as a value")
-        inputs = {i: InputState(columns[i.columns[0]], i.skip_nan) for i in plan.inputs}
-        states = plan.states
+        inputs = {i: InputState([columns[n] for n in i.columns], i.skip_nan) for i in plan.inputs}
+        forests = [s for s in plan.states if has_forest(s)]
+        others = [s for s in plan.states if not has_forest(s)]
         self.raw = list(columns.values())
         self.inputs = list(inputs.values())
-        self.forests = [StateForest(inputs[s.input], s) for s in states]
-        self.answers = [make_answer(o, inputs, states) for o in plan.outputs]
+        self.forests = [StateForest(inputs[s.input], s) for s in forests]
+        self.kernels = [KernelState(s, plan.of_state(s), inputs[s.input], columns) for s in others]
+        self.answers = [make_answer(o, inputs, forests, others) for o in plan.outputs]
         self.spec = repr((pairs, policy if policy is None or isinstance(policy, Last) else "policy"))
 
     cdef int set_policy(self, policy) except -1:
@@ -187,10 +178,13 @@ cdef class Window:
         cdef Forest forest
         cdef int64_t count
         values = []
+        made = [state.answers(self.front, self.back) for state in self.kernels]
         for answer in self.answers:
             count = self.count_of(answer, self.back)
             if count < answer.need:
                 values.append(None)
+            elif answer.kernel >= 0:
+                values.append(made[answer.kernel][answer.name])
             elif answer.state < 0:
                 values.append(count)
             else:
@@ -305,9 +299,13 @@ cdef class Window:
 
     cdef int rebuild_column(self, RawColumn column) except -1:
         cdef StateForest state
+        cdef KernelState other
         for state in self.forests:
             if state.input.column is column:
                 self.rebuild(state)
+        for other in self.kernels:
+            if column.name in other.state.input.columns:
+                other.make()
         return 0
 
     cdef int rebuild(self, StateForest state) except -1:
@@ -326,11 +324,15 @@ cdef class Window:
     # -------------------------------------------------------------------- the policy
 
     cdef int enforce(self) except -1:
+        cdef KernelState state
+        marks = [(<KernelState> other).kernel.marks() for other in self.kernels]
         self.deciding = True
         try:
             front = self.policy_front()
         except BaseException:
             self.retract()
+            for state, mine in zip(self.kernels, marks):
+                state.make(mine)    # it has seen the row that is taken back
             raise
         finally:
             self.deciding = False
@@ -393,6 +395,8 @@ cdef class Window:
         parts = [np.array(head, "<i8").tobytes(), ticks]
         for column in self.raw:
             parts += column.parts()
+        marks = [list((<KernelState> state).kernel.marks()) for state in self.kernels]
+        parts.append(json.dumps(marks).encode())
         return seal("window", self.spec, parts)
 
     @classmethod
@@ -413,7 +417,7 @@ cdef class Window:
         cdef InputState source
         cdef StateForest state
         cdef int64_t rows
-        if len(parts) != 2 + 3 * len(self.raw) or len(parts[0]) != 40:
+        if len(parts) != 3 + 4 * len(self.raw) or len(parts[0]) != 40:
             raise SnapshotError("snapshot: damaged (the columns do not fit)")
         self.front, self.back, self.base, newest, aware = np.frombuffer(parts[0], "<i8").tolist()
         rows = self.back - self.front
@@ -423,11 +427,28 @@ cdef class Window:
         if self.times is not None:
             self.times.load(parts[1], self.front, newest, aware)
         for place, column in enumerate(self.raw):
-            column.load(parts[2 + 3 * place:5 + 3 * place], self.front, rows)
+            column.load(parts[2 + 4 * place:6 + 4 * place], self.front, rows)
+        self.load_marks(parts[2 + 4 * len(self.raw)])
         for source in self.inputs:
             source.load(self.front, self.back)
         for state in self.forests:
             self.rebuild(state)
+        return 0
+
+
+    cdef int load_marks(self, data) except -1:
+        cdef KernelState state
+        try:
+            marks = json.loads(data)
+        except ValueError:
+            marks = None
+        whole = isinstance(marks, list) and len(marks) == len(self.kernels) and all(
+            isinstance(mine, list) and all(type(x) is int and -2**63 <= x < 2**63 for x in mine)
+            for mine in marks)
+        if not whole:
+            raise SnapshotError("snapshot: damaged (the marks do not fit)")
+        for state, mine in zip(self.kernels, marks):
+            state.make(mine)
         return 0
 
 
@@ -479,13 +500,20 @@ cdef class Search:
     cdef object answers(self, int64_t to):
         """The answers over [front, to), from the partials in `more`."""
         cdef Answer answer
+        cdef KernelState state
         cdef char* part = self.more
         cdef int64_t count
-        values = []
+        values, made = [], []
+        for state in self.window.kernels:
+            # No tree over prefixes: the rows are gone through anew.
+            state = KernelState(state.state, state.outputs, state.input, state.raw)
+            made.append(state.answers(self.window.front, to))
         for answer in self.window.answers:
             count = self.window.count_of(answer, to)
             if count < answer.need:
                 values.append(None)
+            elif answer.kernel >= 0:
+                values.append(made[answer.kernel][answer.name])
             elif answer.state < 0:
                 values.append(count)
             else:
@@ -521,13 +549,14 @@ def make_result_type(names):
         raise SpecError(f"aggs: {error}") from None
 
 
-cdef Answer make_answer(output, dict inputs, list states):
+cdef Answer make_answer(output, dict inputs, list states, list others):
     cdef Answer answer = Answer()
     answer.name = output.name
     answer.aggregate = output.aggregate
     answer.input = inputs[output.input] if output.input is not None else None
-    answer.state = states.index(output.state) if output.state is not None else -1
-    if output.state is not None:
+    answer.state = states.index(output.state) if output.state in states else -1
+    answer.kernel = others.index(output.state) if output.state in others else -1
+    if answer.state >= 0:
         answer.what = find_output(output.aggregate.fn)
     answer.ddof = output.aggregate.ddof if output.aggregate.fn in ("var", "std") else -1
     answer.need = output.need

@@ -13,10 +13,11 @@ from pathlib import Path
 KERNEL_MAY = {"mta.errors"}
 HIGHER_MAY = {
     # The engine of single rows: compiled because a push must cost about one Python call.
+    "mta._pushed": {"mta.frames", "mta.kernels"},
     "mta._window": {
-        "mta.aggregates",
         "mta.durations",
         "mta.errors",
+        "mta.functions",
         "mta.plan",
         "mta.policies",
         "mta.snapshot",
