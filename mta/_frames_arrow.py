@@ -39,6 +39,9 @@ class ArrowFrame(Frame):
     def encode(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         return encode_arrow(name, self.data.column(name))
 
+    def one_column(self, native: Any) -> ArrowFrame:
+        return ArrowFrame(pa.table({"values": native}))
+
     def take(self, rows: NDArray[np.int64]) -> Any:
         return self.data.take(pa.array(rows))
 

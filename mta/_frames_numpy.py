@@ -54,6 +54,9 @@ class NumpyFrame(Frame):
         codes = np.unique(np.asarray(data), return_inverse=True)[1].astype(np.int64)
         return codes, ~np.ma.getmaskarray(data) if isinstance(data, np.ma.MaskedArray) else None
 
+    def one_column(self, native: Any) -> NumpyFrame:
+        return NumpyFrame({"values": native})
+
     def take(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         return {name: values[rows] for name, values in self.data.items()}
 

@@ -51,6 +51,9 @@ class PandasFrame(Frame):
         codes, _ = pd.factorize(series)
         return codes.astype(np.int64), codes >= 0
 
+    def one_column(self, native: Any) -> PandasFrame:
+        return PandasFrame(pd.DataFrame({"values": native}))
+
     def take(self, rows: NDArray[np.int64]) -> pd.DataFrame:
         return self.data.iloc[rows]
 

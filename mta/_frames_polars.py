@@ -60,6 +60,9 @@ class PolarsFrame(Frame):
             codes = series.rank("dense")
         return codes.cast(pl.Int64).fill_null(0).to_numpy(), _validity(series)
 
+    def one_column(self, native: Any) -> PolarsFrame:
+        return PolarsFrame(native.alias("values").to_frame())
+
     def take(self, rows: NDArray[np.int64]) -> Any:
         return self.data[rows]
 

@@ -50,6 +50,16 @@ class Column:
         """What the kernels call the type."""
         return {"float": "float", "null": "float", "uint": "uint"}.get(self.kind, "int")
 
+    def slice(self, start: int, stop: int) -> Column:
+        """The rows from `start` to before `stop`, without a copy."""
+        values, valid, native = self.values, self.valid, self.native
+        return replace(
+            self,
+            values=None if values is None else values[start:stop],
+            valid=None if valid is None else valid[start:stop],
+            native=None if native is None else native[start:stop],
+        )
+
     @property
     def numeric(self) -> bool:
         """Whether the values can be added."""
@@ -148,6 +158,10 @@ class Frame:
 
     def encode(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         """Codes of a column that is "other", equal for equal values, and where it is not null."""
+        raise NotImplementedError
+
+    def one_column(self, native: Any) -> Frame:
+        """A frame of the same kind with one column, whose native values these are."""
         raise NotImplementedError
 
     def build(self, answers: list[Answer], at: NDArray[np.int64] | None = None) -> Any:

@@ -71,19 +71,9 @@ class Chunk:
             stop - start,
             {feed: data[start:stop] for feed, data in self.feeds.items()},
             {s: None if v is None else v[start:stop] for s, v in self.valids.items()},
-            {name: _slice(column, start, stop) for name, column in self.columns.items()},
+            {name: column.slice(start, stop) for name, column in self.columns.items()},
             self.frame,
         )
-
-
-def _slice(column: Column, start: int, stop: int) -> Column:
-    values, valid, native = column.values, column.valid, column.native
-    return replace(
-        column,
-        values=None if values is None else values[start:stop],
-        valid=None if valid is None else valid[start:stop],
-        native=None if native is None else native[start:stop],
-    )
 
 
 class Coders:
@@ -98,6 +88,15 @@ class Coders:
         feeds = {f: self._fed(frame, columns[f.column], f) for f in _feeds(self._plan)}
         valids = {source: counted_rows(source, columns) for source in self._plan.inputs}
         return Chunk(frame.rows, feeds, valids, columns, frame)
+
+    def known_values(self) -> list[tuple[int, list[tuple[Any, int]]]]:
+        """Of every feed that has codes: the next code, and the values known with theirs."""
+        return [(c.next, list(c.known.items())) for c in self._coders.values()]
+
+    def adopt(self, known: list[Any]) -> None:
+        """Go on from what `known_values` gave."""
+        for coder, (following, pairs) in zip(self._coders.values(), known, strict=True):
+            coder.next, coder.known = following, dict(pairs)
 
     def forget_the_gone(self, kept: list[KeptRows]) -> None:
         """Forget values that none of these rows has, once most have gone. Amortised O(1) a row."""
@@ -120,11 +119,11 @@ class Coder:
     """Numbers for the values of one column, given as they come and never twice."""
 
     def __init__(self) -> None:
-        self._known: dict[Any, int] = {}
-        self._next = 0
+        self.known: dict[Any, int] = {}
+        self.next = 0
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self.known)
 
     def codes(self, frame: Frame, column: Column) -> NDArray[np.int64]:
         """The codes of a column that has no 8-byte values."""
@@ -139,14 +138,14 @@ class Coder:
         return np.array(known, np.int64)[places]
 
     def _number(self, value: Any) -> int:
-        number = self._known.setdefault(value, self._next)
-        self._next += number == self._next
+        number = self.known.setdefault(value, self.next)
+        self.next += number == self.next
         return number
 
     def forget_all_but(self, live: NDArray[np.int64]) -> None:
         """Drop the values whose numbers no row has any more."""
         numbers = set(live.tolist())
-        self._known = {value: n for value, n in self._known.items() if n in numbers}
+        self.known = {value: n for value, n in self.known.items() if n in numbers}
 
 
 class KeptRows:
@@ -199,6 +198,10 @@ class KeptRows:
             column.take_back(rows)
         self.end -= rows
 
+    def adopt(self, columns: dict[str, Column]) -> None:
+        """Take the types of these columns, where no chunk has come yet."""
+        self._columns = columns
+
     def drop_to(self, row: int) -> None:
         """Let go of the rows before this number."""
         row = max(row, self.first)
@@ -217,11 +220,9 @@ class KeptColumn:
         self.values: Vector | None = None
         self.valid: Vector | None = None
         self.native: Any = None
-        self._frame: Frame | None = None
 
     def append(self, column: Column, chunk: Chunk, first: int, end: int) -> None:
         """More values; the rows kept so far are first..end."""
-        self._frame = chunk.frame
         if column.values is None:
             new = column.native
             self.native = new if self.native is None else chunk.frame.join_natives(self.native, new)

@@ -143,6 +143,21 @@ class RollingStream:
             "late": self.late_count,
         }
 
+    def to_bytes(self) -> bytes:
+        """Everything it holds as bytes: versioned, checksummed, no code inside (needs pyarrow).
+
+        ``spec.stream(state=...)`` goes on from there, in another process too, and gives the same
+        doubles.
+
+        Raises
+        ------
+        SnapshotError
+            It holds values that a snapshot can't store, such as Python objects.
+        """
+        from mta.stream_state import stream_bytes  # it builds on this module
+
+        return stream_bytes(self)
+
     # ------------------------------------------------------------------ what is pushed
 
     def _read(self, frame: Frame) -> dict[str, Column]:
@@ -159,7 +174,7 @@ class RollingStream:
         if self.frame is None:
             self.frame = open_frame(frame.take(np.zeros(0, np.int64)))
         if frame.rows:
-            self.types = {**columns, **self.types}
+            self.types = {**{n: c.slice(0, 0) for n, c in columns.items()}, **self.types}
         return columns
 
     def _check_ticks(self, ticks: Ticks) -> None:
@@ -231,7 +246,7 @@ class RollingStream:
         if self.frame is None:
             return None
         names = dict.fromkeys((*self.plan.columns, *self.labels))
-        columns = {n: fitted(self.frame.column(n), self.types.get(n)) for n in names}
+        columns = {n: self.types[n] if n in self.types else self.frame.column(n) for n in names}
         return self.coders.chunk(self.frame, columns)
 
     def _state_of(self, key: tuple[Any, ...]) -> KeyState:

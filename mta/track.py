@@ -102,9 +102,10 @@ class Track:
         self.lo, self.hi = place.lo, place.hi
         self.slider = None
         if place.marks:
-            self._make_slider().resume(list(place.marks))
+            self.make_slider().resume(list(place.marks))
 
-    def _make_slider(self) -> Slider:
+    def make_slider(self) -> Slider:
+        """Fresh kernels for the types of the rows at hand."""
         self.slider = Slider(self.plan, self.rows.columns())
         return self.slider
 
@@ -139,7 +140,7 @@ class Track:
 
     def _slide(self, at: Ints, lo: Ints, hi: Ints) -> list[Answer]:
         columns = self.rows.columns()
-        slider = self.slider or self._make_slider()
+        slider = self.slider or self.make_slider()
         try:
             raw = slider.slide(self.rows, GivenBounds(lo, hi), len(lo), columns)
         except AnswerOverflowError as error:

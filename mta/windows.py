@@ -135,9 +135,18 @@ class Rolling(Spec):
 
         return run_batch(self, data)
 
-    def stream(self) -> RollingStream:
+    def stream(self, state: bytes | None = None) -> RollingStream:
         """The same windows over rows that are pushed: ``op.push(batch)`` gives the answers that
         became final.
+
+        Parameters
+        ----------
+        state : what ``op.to_bytes()`` gave; the stream goes on from there
+
+        Raises
+        ------
+        SnapshotError
+            `state` is damaged, or of another spec.
 
         Examples
         --------
@@ -152,8 +161,9 @@ class Rolling(Spec):
         [4]
         """
         from mta.stream import RollingStream  # as above
+        from mta.stream_state import stream_from_bytes
 
-        return RollingStream(self)
+        return RollingStream(self) if state is None else stream_from_bytes(self, state)
 
     def __repr__(self) -> str:
         shown = [repr(_plain(self.range))]

@@ -15,6 +15,7 @@ HIGHER_MAY = {
     # The engine of single rows: compiled because a push must cost about one Python call.
     "mta._pushed": {"mta.frames", "mta.kernels"},
     "mta._window": {
+        "mta._pushed",
         "mta.durations",
         "mta.errors",
         "mta.functions",

@@ -1,0 +1,109 @@
+"""Data of any kind as bytes and back, for snapshots: Arrow's IPC format, which holds no code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mta.errors import SnapshotError
+from mta.frames import Frame, open_frame
+
+
+def frame_bytes(frame: Frame) -> bytes:
+    """The data of a frame.
+
+    Raises
+    ------
+    SnapshotError
+        pyarrow is missing, or the data holds objects that Arrow has no type for.
+    """
+    pa = _pyarrow()
+    data: Any = frame.data  # type: ignore[attr-defined]
+    kind = type(frame).__name__
+    try:
+        table = _TO_ARROW[kind](pa, data)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise SnapshotError(f"to_bytes: {error}") from None
+    table = table.replace_schema_metadata({**(table.schema.metadata or {}), b"mta": kind.encode()})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    written: bytes = sink.getvalue().to_pybytes()
+    return written
+
+
+def bytes_frame(data: bytes) -> Frame:
+    """The frame that `frame_bytes` wrote."""
+    pa = _pyarrow()
+    try:
+        table = pa.ipc.open_file(pa.BufferReader(data)).read_all()
+        kind = (table.schema.metadata or {}).get(b"mta", b"").decode()
+        return open_frame(_FROM_ARROW[kind](table))
+    except (pa.ArrowException, KeyError, ValueError) as error:
+        raise SnapshotError(f"snapshot: damaged ({error})") from None
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise SnapshotError("a stream's snapshot needs pyarrow: pip install pyarrow") from None
+    return pa
+
+
+def _numpy_to_arrow(pa: Any, data: dict[str, Any]) -> Any:
+    """Every array with its NumPy type, which Arrow's may be coarser than, in the metadata."""
+    arrays, fields = [], []
+    for name, values in data.items():
+        mask = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
+        array = pa.array(np.asarray(values), mask=mask, from_pandas=False)
+        arrays.append(array)
+        fields.append(pa.field(name, array.type, metadata={b"numpy": values.dtype.str.encode()}))
+    return pa.table(arrays, schema=pa.schema(fields))
+
+
+def _numpy_from_arrow(table: Any) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for field, column in zip(table.schema, table.columns, strict=True):
+        dtype = np.dtype((field.metadata or {})[b"numpy"].decode())
+        if dtype.kind == "O":
+            made[field.name] = np.array([*column.to_pylist(), None], object)[:-1]
+            continue
+        valid = column.is_valid().to_numpy()
+        filled = column.to_numpy(zero_copy_only=False) if valid.all() else _filled(column, dtype)
+        values = filled.astype(dtype)
+        masked = not valid.all() and dtype.kind not in "mM"
+        made[field.name] = np.ma.MaskedArray(values, ~valid) if masked else values
+    return made
+
+
+def _filled(column: Any, dtype: np.dtype[Any]) -> Any:
+    if dtype.kind in "mM":
+        return column.to_numpy(zero_copy_only=False)
+    empty = "" if dtype.kind == "U" else (b"" if dtype.kind == "S" else 0)
+    return np.array([empty if x is None else x for x in column.to_pylist()])
+
+
+def _pandas_from_arrow(table: Any) -> Any:
+    return table.to_pandas()
+
+
+def _polars_from_arrow(table: Any) -> Any:
+    import polars as pl
+
+    return pl.from_arrow(table)
+
+
+_TO_ARROW: dict[str, Any] = {
+    "ArrowFrame": lambda pa, data: data,
+    "NumpyFrame": _numpy_to_arrow,
+    "PandasFrame": lambda pa, data: pa.Table.from_pandas(data),
+    "PolarsFrame": lambda pa, data: data.to_arrow(),
+}
+_FROM_ARROW: dict[str, Any] = {
+    "ArrowFrame": lambda table: table.replace_schema_metadata(None),
+    "NumpyFrame": _numpy_from_arrow,
+    "PandasFrame": _pandas_from_arrow,
+    "PolarsFrame": _polars_from_arrow,
+}
