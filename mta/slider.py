@@ -211,7 +211,7 @@ def taken_answer(
     if column.valid is not None and lengths is None:
         mine = column.valid[rows]
         valid = mine if valid is None else valid & mine
-    if column.values is None or not len(column.values):
+    if column.values is None:
         return Answer(name, rows, valid, column, rows=True, lengths=lengths)
     return Answer(name, column.values[rows], valid, column, lengths=lengths)
 

@@ -189,21 +189,21 @@ def push(case: Case, save: bool) -> list[dict]:
     return answers
 
 
-@pytest.mark.xfail(raises=AttributeError, strict=True, reason="push from one specification")
-def test_trailing_streamed_in_chunks_of_every_size():
-    for case in filter(can_be_pushed, TRAILING):
-        for size in range(1, len(case.rows) + 1):
-            verify(case, stream(case, size))
+@pytest.mark.parametrize("kind", FRAMES)
+@pytest.mark.parametrize("case", modes(TRAILING, can_be_pushed))
+def test_trailing_streamed_in_chunks_of_every_size(case, kind):
+    for size in range(1, len(case.rows) + 1):
+        verify(case, stream(case, size, kind))
 
 
-def stream(case: Case, size: int) -> list[dict]:
+def stream(case: Case, size: int, kind: str) -> list[dict]:
     """The rows pushed in chunks into the spec's own operator."""
     columns, answers = typed_columns(case), []
     operator = spec_of(case).stream()
     for start in range(0, len(case.rows), size):
         chunk = {n: (t, v[start : start + size]) for n, (t, v) in columns.items()}
-        answers += read(operator.push(build("pyarrow", chunk)))
-    return answers
+        answers += read(operator.push(build(kind, chunk)))
+    return answers + read(operator.finish())
 
 
 # ---- trailing windows, on Spark --------------------------------------------------------------
