@@ -1,0 +1,23 @@
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import Self, disjoint_base
+
+from mta._kernel import Counter, Kernel, Lists
+
+_Ints = NDArray[np.int64]
+
+@disjoint_base
+class FirstLastKernel(Kernel):
+    def __new__(cls, counter: Counter, wanted: list[str]) -> Self: ...
+    def __init__(self, counter: Counter, wanted: list[str]) -> None: ...
+    def answer_to(self, arrays: list[_Ints]) -> None: ...
+
+@disjoint_base
+class ArgKernel(Kernel):
+    def __new__(cls, counter: Counter, source: str, nan: str, wanted: list[str]) -> Self: ...
+    def __init__(self, counter: Counter, source: str, nan: str, wanted: list[str]) -> None: ...
+    def answer_to(self, arrays: list[_Ints]) -> None: ...
+
+@disjoint_base
+class ListKernel(Kernel):
+    def answer_to(self, arrays: list[Lists]) -> None: ...
