@@ -60,10 +60,9 @@ MTA_INLINE double mta_dd_round(mta_dd a) {
 
 /* a 2^e where that is below the normal doubles, rounded once. */
 MTA_COLD static double mta_round_subnormal(mta_dd a, int e) {
-    double units = ldexp(a.hi, e + 1074), whole = rint(units);
-    double rest = (units - whole) + ldexp(a.lo, e + 1074);
-    if (rest > 0.5) whole += 1.0;
-    if (rest < -0.5) whole -= 1.0;
+    double units = ldexp(a.hi, e + 1074), whole = rint(units), rest = units - whole;
+    if (rest == 0.5 && a.lo > 0.0) whole += 1.0;
+    if (rest == -0.5 && a.lo < 0.0) whole -= 1.0;
     return ldexp(whole, -1074);
 }
 
@@ -217,6 +216,19 @@ MTA_INLINE double mta_after(const mta_column *c, int scale) {
 MTA_INLINE mta_dd mta_number(const mta_column *c, int64_t row) {
     if (!c->i) return mta_dd_of(c->f[row], 0.0);
     return mta_int_difference(c->i[row], 0, c->flip);
+}
+
+/* k - other k at a scale that it fits, and that scale if it is higher. */
+MTA_INLINE mta_dd mta_shift(mta_dd from, mta_dd to, int64_t *scale) {
+    mta_dd d = mta_two_sum(from.hi, -to.hi);
+    int own = mta_scale_of(d.hi);
+    double before, after;
+    if (own > *scale) *scale = own;
+    before = *scale == MTA_TOP ? 0.25 : 1.0;
+    after = mta_two_to(-MTA_STEP * (int)*scale) / before;
+    d = mta_two_sum(from.hi * before, -to.hi * before);
+    d = mta_two_sum(d.hi, d.lo + (from.lo - to.lo) * before); /* of integers, hi may cancel to 0 */
+    return mta_dd_of(d.hi * after, d.lo * after);
 }
 
 /* ----------------------------------------------------------------------------------- transposes */

@@ -80,6 +80,7 @@ cdef class HalvesKernel(Kernel):
         self.marked = True
 
     cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil:
+        cdef const int64_t* counts = self.counter.counts_from(start)
         cdef int64_t i = start, end = start + n, stop, failed
         self.scan.lo = lo
         self.scan.hi = hi
@@ -98,7 +99,7 @@ cdef class HalvesKernel(Kernel):
                     self.turn_to(lo[i])
                 while stop < end and stop - i < RUN and lo[stop] < self.page_end:
                     stop += 1
-                failed = self.serve(i, stop - i, lo, hi)
+                failed = self.serve(i, stop - i, counts)
             if failed >= 0:
                 return failed
             i = stop
@@ -145,18 +146,15 @@ cdef class HalvesKernel(Kernel):
         memcpy(part, self.edges + p * self.size, self.size)
         self.left(lo, self.page_end, part, self.page)
 
-    cdef int64_t serve(self, int64_t i, int64_t n, const int64_t* lo, const int64_t* hi) noexcept nogil:
+    cdef int64_t serve(self, int64_t i, int64_t n, const int64_t* counts) noexcept nogil:
         """Answer windows that begin in the page at hand."""
-        cdef const int64_t* counts = self.counter.counts_from(i)
+        cdef const int64_t* lo = self.scan.lo
+        cdef const int64_t* hi = self.scan.hi
         cdef int64_t j
         self.slide(lo + i, hi + i, n, self.page - self.front * <int64_t> self.size)
         self.last = max(self.last, hi[i + n - 1])
-        if counts != NULL:
-            for j in range(n):
-                self.counts[j] = <double> counts[i + j]
-        else:
-            for j in range(n):
-                self.counts[j] = <double> (hi[i + j] - lo[i + j])
+        for j in range(n):
+            self.counts[j] = <double> (counts[i + j] if counts != NULL else hi[i + j] - lo[i + j])
         return self.lower_all(i, n)
 
     cdef int64_t lower_all(self, int64_t window, int64_t n) noexcept nogil:

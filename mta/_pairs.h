@@ -4,12 +4,12 @@
 
 #include "_algebra.h"
 
-/* For x = (column 0 - its k) 2^(-200 scale[0]) and y likewise: sums of x, y, x y and y^2, and of
-   x^2 apart, as double-doubles. */
+/* For x = (column 0 - its k) 2^(-200 its scale) and y likewise: sums of x, y, x y and y^2, and of x^2
+   apart, as double-doubles. */
 typedef struct {
     mta_lanes hi, lo;
     double xx_hi, xx_lo;
-    int32_t scale[2];
+    int64_t scales;    /* of both columns in one number */
 } mta_pairs;
 
 typedef struct {
@@ -20,25 +20,34 @@ typedef struct {
 /* What a lane is the sum of: x and y to these powers. */
 static const int8_t mta_pairs_powers[4][2] = {{1, 0}, {0, 1}, {1, 1}, {0, 2}};
 
+MTA_INLINE int64_t mta_scales(int x, int y) { return 64 * x + y + 32; }
+MTA_INLINE int mta_scale_x(int64_t scales) { return (int)(scales >> 6); }
+MTA_INLINE int mta_scale_y(int64_t scales) { return (int)(scales & 63) - 32; }
+
+MTA_INLINE int64_t mta_higher_scales(int64_t a, int64_t b) {
+    int ax = mta_scale_x(a), bx = mta_scale_x(b), ay = mta_scale_y(a), by = mta_scale_y(b);
+    return mta_scales(ax > bx ? ax : bx, ay > by ? ay : by);
+}
+
 MTA_INLINE void mta_pairs_clear(mta_pairs *r) {
     memset(r, 0, sizeof *r);
-    r->scale[0] = r->scale[1] = MTA_BOTTOM;
+    r->scales = mta_scales(MTA_BOTTOM, MTA_BOTTOM);
 }
 
 MTA_INLINE double mta_pairs_rescaled(double sum, const int8_t *power, int x, int y) {
     return mta_rescaled(mta_rescaled(sum, power[0], x), power[1], y);
 }
 
-MTA_COLD static void mta_pairs_rescale(mta_pairs *r, int x, int y) {
-    int p, up_x = x - r->scale[0], up_y = y - r->scale[1];
+MTA_COLD static void mta_pairs_rescale(mta_pairs *r, int64_t scales) {
+    int x = mta_scale_x(scales) - mta_scale_x(r->scales);
+    int y = mta_scale_y(scales) - mta_scale_y(r->scales), p;
     for (p = 0; p < 4; p++) {
-        r->hi[p] = mta_pairs_rescaled(r->hi[p], mta_pairs_powers[p], up_x, up_y);
-        r->lo[p] = mta_pairs_rescaled(r->lo[p], mta_pairs_powers[p], up_x, up_y);
+        r->hi[p] = mta_pairs_rescaled(r->hi[p], mta_pairs_powers[p], x, y);
+        r->lo[p] = mta_pairs_rescaled(r->lo[p], mta_pairs_powers[p], x, y);
     }
-    r->xx_hi = mta_rescaled(r->xx_hi, 2, up_x);
-    r->xx_lo = mta_rescaled(r->xx_lo, 2, up_x);
-    r->scale[0] = x;
-    r->scale[1] = y;
+    r->xx_hi = mta_rescaled(r->xx_hi, 2, x);
+    r->xx_lo = mta_rescaled(r->xx_lo, 2, x);
+    r->scales = scales;
 }
 
 MTA_INLINE void mta_pairs_add(mta_pairs *out, const mta_pairs *a, const mta_pairs *b) {
@@ -48,32 +57,30 @@ MTA_INLINE void mta_pairs_add(mta_pairs *out, const mta_pairs *a, const mta_pair
     out->hi = s;
     out->xx_lo = (a->xx_lo + b->xx_lo) + xx.lo;
     out->xx_hi = xx.hi;
-    out->scale[0] = a->scale[0];
-    out->scale[1] = a->scale[1];
+    out->scales = a->scales;
 }
 
-MTA_INLINE int32_t mta_higher(int32_t a, int32_t b) { return a > b ? a : b; }
-
 MTA_INLINE void mta_pairs_join(mta_pairs *out, const mta_pairs *a, const mta_pairs *b) {
-    if (__builtin_expect(a->scale[0] != b->scale[0] || a->scale[1] != b->scale[1], 0)) {
+    if (__builtin_expect(a->scales != b->scales, 0)) {
         mta_pairs x = *a, y = *b;
-        int32_t s0 = mta_higher(x.scale[0], y.scale[0]), s1 = mta_higher(x.scale[1], y.scale[1]);
-        mta_pairs_rescale(&x, s0, s1);
-        mta_pairs_rescale(&y, s0, s1);
+        int64_t scales = mta_higher_scales(x.scales, y.scales);
+        mta_pairs_rescale(&x, scales);
+        mta_pairs_rescale(&y, scales);
         mta_pairs_add(out, &x, &y);
         return;
     }
     mta_pairs_add(out, a, b);
 }
 
-/* Differences of one column; fit becomes how many fit, after r has gone up to a scale that one does. */
+/* Differences of one column. Returns how many fit, after r has gone up to a scale that one does. */
 MTA_INLINE int64_t mta_pairs_differences(const mta_pairs_rows *rows, int which, mta_pairs *r,
                                          int backwards, int64_t lo, int64_t n, double *h, double *l) {
     const mta_column *c = &rows->columns[which];
     int64_t fit;
-    while (!(fit = mta_differences(c, rows->valid, r->scale[which], backwards, lo, n, h, l))) {
-        int scale = mta_scale_of(h[backwards ? n - 1 : 0]);
-        mta_pairs_rescale(r, which ? r->scale[0] : scale, which ? scale : r->scale[1]);
+    int x = mta_scale_x(r->scales), y = mta_scale_y(r->scales);
+    while (!(fit = mta_differences(c, rows->valid, which ? y : x, backwards, lo, n, h, l))) {
+        *(which ? &y : &x) = mta_scale_of(h[backwards ? n - 1 : 0]);
+        mta_pairs_rescale(r, mta_scales(x, y));
     }
     return fit;
 }
@@ -88,8 +95,8 @@ static int64_t mta_pairs_prepare(const mta_pairs_rows *rows, mta_pairs *r, int64
     fit = mta_pairs_differences(rows, 0, r, backwards, lo, n, xh, xl);
     other = mta_pairs_differences(rows, 1, r, backwards, lo, n, yh, yl);
     fit = fit < other ? fit : other;
-    ax = mta_after(&rows->columns[0], r->scale[0]);
-    ay = mta_after(&rows->columns[1], r->scale[1]);
+    ax = mta_after(&rows->columns[0], mta_scale_x(r->scales));
+    ay = mta_after(&rows->columns[1], mta_scale_y(r->scales));
     for (j = 0; j < n; j++) {
         mta_dd x = {xh[j] * ax, xl[j] * ax}, y = {yh[j] * ay, yl[j] * ay};
         mta_dd xy = mta_dd_mul(x, y), yy = mta_dd_square(y), xx = mta_dd_square(x);
@@ -110,8 +117,7 @@ static int64_t mta_pairs_prepare(const mta_pairs_rows *rows, mta_pairs *r, int64
     for (j = 0; j < fit; j++) {
         one[j].xx_hi = xxh[other + j];
         one[j].xx_lo = xxl[other + j];
-        one[j].scale[0] = r->scale[0];
-        one[j].scale[1] = r->scale[1];
+        one[j].scales = r->scales;
     }
     return fit;
 }
@@ -137,7 +143,7 @@ MTA_INLINE void mta_pairs_lift(mta_pairs_part *out, const mta_column *columns, i
     if (!isfinite(out->k[0].hi) || !isfinite(out->k[1].hi)) {
         out->sums.hi += NAN;
         out->sums.xx_hi = NAN;
-        out->sums.scale[0] = out->sums.scale[1] = MTA_TOP;
+        out->sums.scales = mta_scales(MTA_TOP, MTA_TOP);
     }
 }
 
@@ -175,16 +181,17 @@ static inline void mta_pairs_combine(mta_pairs_part *out, const mta_pairs_part *
                                      const mta_pairs_part *b) {
     mta_pairs x = a->sums, y = b->sums;
     mta_dd d, e, k0 = a->k[0], k1 = a->k[1];
-    int64_t s0 = mta_higher(x.scale[0], y.scale[0]), s1 = mta_higher(x.scale[1], y.scale[1]);
-    int64_t n = a->n + b->n;
+    int64_t n = a->n + b->n, scale_x, scale_y;
     if (!a->n || !b->n) {
         *out = a->n ? *a : *b;
         return;
     }
-    d = mta_shift(b->k[0], k0, &s0);
-    e = mta_shift(b->k[1], k1, &s1);
-    mta_pairs_rescale(&x, (int)s0, (int)s1);
-    mta_pairs_rescale(&y, (int)s0, (int)s1);
+    scale_x = mta_scale_x(mta_higher_scales(x.scales, y.scales));
+    scale_y = mta_scale_y(mta_higher_scales(x.scales, y.scales));
+    d = mta_shift(b->k[0], k0, &scale_x);
+    e = mta_shift(b->k[1], k1, &scale_y);
+    mta_pairs_rescale(&x, mta_scales((int)scale_x, (int)scale_y));
+    mta_pairs_rescale(&y, x.scales);
     if (d.hi != 0.0 || e.hi != 0.0) mta_pairs_move(&y, d, e, (double)b->n);
     out->n = n;
     out->k[0] = k0;
@@ -232,7 +239,7 @@ MTA_INLINE mta_dd mta_weighted_mean(mta_dd w, mta_dd xw) {
 
 /* The answer in numbers of the columns is that of scaled ones times 2 to this. */
 MTA_INLINE int64_t mta_pairs_exponent(const mta_pairs *r, int what) {
-    int64_t x = MTA_STEP * r->scale[0], y = MTA_STEP * r->scale[1];
+    int64_t x = MTA_STEP * mta_scale_x(r->scales), y = MTA_STEP * mta_scale_y(r->scales);
     return what == MTA_COV ? x + y : what == MTA_SLOPE ? x - y : x;
 }
 
@@ -249,7 +256,7 @@ static void mta_lower_pairs(const mta_pairs *part, const double *count, int64_t 
         }
         xxh[i] = part[i].xx_hi;
         xxl[i] = part[i].xx_lo;
-        scaled |= part[i].scale[0] | part[i].scale[1];
+        scaled |= part[i].scales != mta_scales(0, 0);
     }
 #define MTA_SUM(p) mta_dd_of(h[p][i], l[p][i])
 #define MTA_EACH(answer) \

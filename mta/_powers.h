@@ -117,19 +117,6 @@ static void mta_powers_move(mta_powers *r, mta_dd d, double n) {
     r->lo = (mta_four){s1.lo, s2.lo, s3.lo, s4.lo};
 }
 
-/* k - other k at a scale that it fits, and that scale if it is higher. */
-MTA_INLINE mta_dd mta_shift(mta_dd from, mta_dd to, int64_t *scale) {
-    mta_dd d = mta_two_sum(from.hi, -to.hi);
-    int own = mta_scale_of(d.hi);
-    double before, after;
-    if (own > *scale) *scale = own;
-    before = *scale == MTA_TOP ? 0.25 : 1.0;
-    after = mta_two_to(-MTA_STEP * (int)*scale) / before;
-    d = mta_two_sum(from.hi * before, -to.hi * before);
-    d = mta_two_sum(d.hi, d.lo + (from.lo - to.lo) * before); /* of integers, hi may cancel to 0 */
-    return mta_dd_of(d.hi * after, d.lo * after);
-}
-
 /* a and then b; out may be either. */
 static inline void mta_powers_combine(mta_powers_part *out, const mta_powers_part *a,
                                       const mta_powers_part *b) {
