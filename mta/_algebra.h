@@ -218,16 +218,21 @@ MTA_INLINE mta_dd mta_number(const mta_column *c, int64_t row) {
     return mta_int_difference(c->i[row], 0, c->flip);
 }
 
-/* k - other k at a scale that it fits, and that scale if it is higher. */
-MTA_INLINE mta_dd mta_shift(mta_dd from, mta_dd to, int64_t *scale) {
-    mta_dd d = mta_two_sum(from.hi, -to.hi);
-    int own = mta_scale_of(d.hi);
+/* from - to; of integers, high parts alone may cancel to 0. */
+MTA_INLINE mta_dd mta_far(mta_dd from, mta_dd to, double before) {
+    mta_dd d = mta_two_sum(from.hi * before, -to.hi * before);
+    return mta_two_sum(d.hi, d.lo + (from.lo - to.lo) * before);
+}
+
+/* The difference of two values that sums are around, at *scale, or at its own if that is higher. */
+MTA_INLINE mta_dd mta_shift(mta_dd from, mta_dd to, int *scale) {
+    int own = mta_scale_of(mta_far(from, to, 1.0).hi);
     double before, after;
+    mta_dd d;
     if (own > *scale) *scale = own;
     before = *scale == MTA_TOP ? 0.25 : 1.0;
-    after = mta_two_to(-MTA_STEP * (int)*scale) / before;
-    d = mta_two_sum(from.hi * before, -to.hi * before);
-    d = mta_two_sum(d.hi, d.lo + (from.lo - to.lo) * before); /* of integers, hi may cancel to 0 */
+    after = mta_two_to(-MTA_STEP * *scale) / before;
+    d = mta_far(from, to, before);
     return mta_dd_of(d.hi * after, d.lo * after);
 }
 

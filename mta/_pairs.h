@@ -181,7 +181,8 @@ static inline void mta_pairs_combine(mta_pairs_part *out, const mta_pairs_part *
                                      const mta_pairs_part *b) {
     mta_pairs x = a->sums, y = b->sums;
     mta_dd d, e, k0 = a->k[0], k1 = a->k[1];
-    int64_t n = a->n + b->n, scale_x, scale_y;
+    int64_t n = a->n + b->n;
+    int scale_x, scale_y;
     if (!a->n || !b->n) {
         *out = a->n ? *a : *b;
         return;
@@ -190,7 +191,7 @@ static inline void mta_pairs_combine(mta_pairs_part *out, const mta_pairs_part *
     scale_y = mta_scale_y(mta_higher_scales(x.scales, y.scales));
     d = mta_shift(b->k[0], k0, &scale_x);
     e = mta_shift(b->k[1], k1, &scale_y);
-    mta_pairs_rescale(&x, mta_scales((int)scale_x, (int)scale_y));
+    mta_pairs_rescale(&x, mta_scales(scale_x, scale_y));
     mta_pairs_rescale(&y, x.scales);
     if (d.hi != 0.0 || e.hi != 0.0) mta_pairs_move(&y, d, e, (double)b->n);
     out->n = n;

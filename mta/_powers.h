@@ -122,7 +122,8 @@ static inline void mta_powers_combine(mta_powers_part *out, const mta_powers_par
                                       const mta_powers_part *b) {
     mta_powers x = a->sums, y = b->sums;
     mta_dd d, k = a->k;
-    int64_t scale = x.scale > y.scale ? x.scale : y.scale, n = a->n + b->n;
+    int64_t n = a->n + b->n;
+    int scale = (int)(x.scale > y.scale ? x.scale : y.scale);
     if (!a->n || !b->n) {
         *out = a->n ? *a : *b;
         return;
