@@ -518,7 +518,7 @@ def top_k(column: str, k: int, *, min_count: int = 0, nan: str = "propagate") ->
     >>> import mta
     >>> from mta import agg
     >>> rows = {"x": [5, 1, 4]}
-    >>> [list(a) for a in mta.rolling(3).agg(a=agg.top_k("x", 2))(rows)["a"]]
+    >>> [a.tolist() for a in mta.rolling(3).agg(a=agg.top_k("x", 2))(rows)["a"]]
     [[5], [5, 1], [5, 4]]
     """
     return Aggregate("top_k", column, k=k, min_count=min_count, nan=nan)
@@ -560,7 +560,7 @@ def most_common(column: str, k: int, *, min_count: int = 0, nan: str = "propagat
     >>> import mta
     >>> from mta import agg
     >>> rows = {"x": [5, 1, 1]}
-    >>> [list(a) for a in mta.rolling(3).agg(a=agg.most_common("x", 2))(rows)["a"]]
+    >>> [a.tolist() for a in mta.rolling(3).agg(a=agg.most_common("x", 2))(rows)["a"]]
     [[5], [5, 1], [1, 5]]
     """
     return Aggregate("most_common", column, k=k, min_count=min_count, nan=nan)
@@ -574,7 +574,7 @@ def list(column: str, *, min_count: int = 0, nan: str = "propagate") -> Aggregat
     >>> import mta
     >>> from mta import agg
     >>> rows = {"x": [5, 1, 4]}
-    >>> [list(a) for a in mta.rolling(2).agg(a=agg.list("x"))(rows)["a"]]
+    >>> [a.tolist() for a in mta.rolling(2).agg(a=agg.list("x"))(rows)["a"]]
     [[5], [5, 1], [1, 4]]
     """
     return Aggregate("list", column, min_count=min_count, nan=nan)

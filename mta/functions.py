@@ -69,7 +69,7 @@ FUNCTIONS = {
     "cov": Function("pairs", ("x", "y"), options=("ddof",)),
     "corr": Function("pairs", ("x", "y"), needs=2),
     "slope": Function("pairs", ("y", "x"), needs=2),
-    "longest_run": Function("runs", gives="int", needs=0),
+    "longest_run": Function("runs", gives="int"),
     "first": Function("ends", ("column", "order?"), gives="own", takes="any"),
     "last": Function("ends", ("column", "order?"), gives="own", takes="any"),
     "arg_min": Function("arg", ("column", "by?"), gives="own", takes="any"),

@@ -7,7 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from mta._algebra import (
+    PairsKernel,
+    PowersKernel,
+    ProductsKernel,
+    RunsKernel,
+    WeightedMeanKernel,
+)
 from mta._kernel import Counter, Kernel, Lists
+from mta._places import ArgKernel, FirstLastKernel, ListKernel
 from mta._rolling import MonoidKernel
 from mta.frames import Column
 from mta.functions import FUNCTIONS, Aggregate
@@ -22,20 +30,64 @@ def make_kernel(state: State, outputs: list[Output], columns: Columns, counter: 
     return _MAKERS[state.name](state, [o.aggregate for o in outputs], sources, counter)
 
 
-def _monoid(
-    state: State, aggregates: list[Aggregate], sources: list[str], counter: Counter
-) -> Kernel:
-    wanted = [(_LOWERINGS.get(a.fn, a.fn), a.ddof) for a in aggregates]
+Make = Callable[[State, list[Aggregate], list[str], Counter], Kernel]
+
+
+def _monoid(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
+    wanted = [(_LOWERINGS.get(a.fn, a.fn), a.ddof) for a in aggs]
     return MonoidKernel(counter, state.name, sources[0], state.nan, wanted)
 
 
 _LOWERINGS = {"any": "max", "all": "min"}
 
-_MAKERS: dict[str, Callable[[State, list[Aggregate], list[str], Counter], Kernel]] = {
+
+def _powers(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
+    return PowersKernel(counter, sources[0], [(a.fn, a.bias) for a in aggs])
+
+
+def _pairs(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
+    return PairsKernel(counter, sources, [(a.fn, a.ddof if a.fn == "cov" else 0) for a in aggs])
+
+
+def _weighted(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
+    return WeightedMeanKernel(counter, sources, [(a.fn, 0) for a in aggs])
+
+
+def _products(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
+    return ProductsKernel(counter, sources[0], [(a.fn, 0) for a in aggs])
+
+
+def _runs(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
+    return RunsKernel(counter, sources[0])
+
+
+def _ends(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
+    return FirstLastKernel(counter, [a.fn for a in aggs])
+
+
+def _arg(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
+    # Without a second column the answer is a distance, not a row.
+    wanted = [a.fn if a.others else a.fn.replace("arg", "back") for a in aggs]
+    return ArgKernel(counter, sources[0], state.nan, wanted)
+
+
+def _list(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
+    return ListKernel(counter)
+
+
+_MAKERS: dict[str, Make] = {
     "sum": _monoid,
     "min": _monoid,
     "max": _monoid,
     "moments": _monoid,
+    "powers": _powers,
+    "pairs": _pairs,
+    "weighted": _weighted,
+    "products": _products,
+    "runs": _runs,
+    "ends": _ends,
+    "arg": _arg,
+    "list": _list,
 }
 
 

@@ -165,6 +165,21 @@ class Rolling(Spec):
 
         return RollingStream(self) if state is None else stream_from_bytes(self, state)
 
+    def explain(self) -> str:
+        """How it will be computed: order, shared states, estimated memory and cost per row.
+
+        Examples
+        --------
+        >>> import mta
+        >>> from mta import agg
+        >>> spec = mta.rolling(1000).agg(total=agg.sum("x"), mean=agg.mean("x"))
+        >>> print(spec.explain().splitlines()[3])
+        state    sum(x) -> total, mean: double-doubles in blocks of 16 rows (integers: 128 bits, subtracted)
+        """
+        from mta.explain import explain  # as above
+
+        return explain(self)
+
     def __repr__(self) -> str:
         shown = [repr(_plain(self.range))]
         for given in fields(self)[1:-1]:

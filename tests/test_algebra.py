@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-import exact_algebra as exact
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-
 from mta._algebra import (
     PairsKernel,
     PowersKernel,
@@ -18,6 +16,8 @@ from mta._algebra import (
     RunsKernel,
     WeightedMeanKernel,
 )
+
+import exact_algebra as exact
 from mta._bounds import GivenBounds
 from mta._kernel import Counter, slide
 

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_algebra import FACTORS, PAIRS, POWERS, VALUES, answers, intervals, nulls
-
 from mta._algebra import (
     PairsKernel,
     PowersKernel,
@@ -18,8 +16,10 @@ from mta._algebra import (
     RunsKernel,
     WeightedMeanKernel,
 )
+
 from mta._bounds import GivenBounds
 from mta._kernel import KEPT, Counter, slide
+from test_algebra import FACTORS, PAIRS, POWERS, VALUES, answers, intervals, nulls
 
 # How each is made, and how many answers it gives.
 KERNELS = {

@@ -1,0 +1,103 @@
+"""What a spec will do, in words: the order of rows, the shared states, memory and cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mta.plan import Input, Plan, State, make_plan
+from mta.windows import Rolling
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Of one state: what it does, nanoseconds and bytes a row.
+
+    nanoseconds : in batch, windows of 1,000 rows of random floats; an estimate for orientation,
+        measured on the machine that the README names
+    bytes : in batch, beyond the rows themselves and the answers
+    inside : what a row inside a pushed window takes beside its values
+    """
+
+    way: str
+    nanoseconds: float
+    bytes: int = 0
+    inside: int = 0
+
+
+_COSTS = {
+    "sum": Costs("double-doubles in blocks of 16 rows (integers: 128 bits, subtracted)", 8, 0, 2),
+    "min": Costs("suffixes of the older half, a running prefix of the newer one", 6, 0, 8),
+    "max": Costs("suffixes of the older half, a running prefix of the newer one", 6, 0, 8),
+    "moments": Costs("106-bit sums around a value of the window, in two halves", 20, 0, 32),
+    "powers": Costs("106-bit power sums around a value of the window, in two halves", 60, 0, 64),
+    "pairs": Costs("106-bit sums of products around a row of the window, in two halves", 60, 0, 88),
+    "weighted": Costs("exact products in double-doubles, in two halves", 40, 0, 40),
+    "products": Costs("mantissa and exponent apart, in two halves", 25, 0, 40),
+    "runs": Costs("first, last and longest run of two halves", 15, 0, 48),
+    "ends": Costs("the first and the last row inside", 2),
+    "arg": Costs("a queue of the rows that may still become the extreme", 10, 0, 16),
+    "ranks": Costs("order statistics, shared by all quantiles: O(log n) a row", 80, 16, 16),
+    "tally": Costs("counts of values by hash: O(log distinct) a row", 60, 16, 32),
+    "list": Costs("the rows inside, written out: O(rows inside) a row", 10),
+}
+_SUMS = {
+    "exact": Costs("exact fixed-point sums, rounded once", 15, 0, 8),
+    "fast": Costs("plain doubles in two halves", 2, 0, 8),
+}
+
+
+def explain(spec: Rolling) -> str:
+    """The plan of a spec as text; see ``Rolling.explain``."""
+    plan = make_plan(spec.aggs, spec.min_periods or 0)
+    states = [_state_line(plan, state) for state in plan.states]
+    counted = [_counted(source) for source in [None, *plan.inputs] if _counts(plan, source)]
+    costs = [_costs(state) for state in plan.states]
+    per_row = 2 + (0 if spec.over_rows else 4) + (8 if spec.by else 0) + 3 * len(counted)
+    moved = 8 * (len(plan.columns) + 1) if spec.by else 0
+    batch = 16 + moved + sum(c.bytes for c in costs)
+    inside = 8 * (1 + len(plan.columns)) + sum(c.inside for c in costs)
+    lines = [repr(spec), f"rows     {_order(spec)}", f"windows  {_windows(spec)}"]
+    lines += [f"state    {line}" for line in states]
+    lines += [f"count    {line}" for line in counted]
+    lines += [
+        f"memory   batch: about {batch} bytes a row beside input and answers; "
+        f"pushed: about {inside} bytes a row inside a window",
+        f"cost     about {per_row + sum(c.nanoseconds for c in costs):.0f} ns a row in batch",
+    ]
+    return "\n".join(lines)
+
+
+def _costs(state: State) -> Costs:
+    return (
+        _SUMS.get(state.numerics, _COSTS[state.name]) if state.name == "sum" else _COSTS[state.name]
+    )
+
+
+def _state_line(plan: Plan, state: State) -> str:
+    answers = ", ".join(o.name for o in plan.of_state(state))
+    columns = ", ".join(state.input.columns)
+    skipped = ", NaN skipped" if state.input.skip_nan else ""
+    return f"{state.name}({columns}{skipped}) -> {answers}: {_costs(state).way}"
+
+
+def _counts(plan: Plan, source: Input | None) -> bool:
+    return any(o.state is None or o.need > 0 for o in plan.of_input(source))
+
+
+def _counted(source: Input | None) -> str:
+    if source is None:
+        return "rows"
+    skipped = " and not NaN" if source.skip_nan else ""
+    return f"rows where {', '.join(source.columns)} is not null{skipped}"
+
+
+def _order(spec: Rolling) -> str:
+    keys = f"by key ({', '.join(spec.by)}), then " if spec.by else ""
+    time = f"{spec.on}, then " if spec.on else ""
+    return f"in order of {keys}{time}arrival; sorted in O(n) where they are not"
+
+
+def _windows(spec: Rolling) -> str:
+    if spec.over_rows:
+        return "edges by row number"
+    return "edges by two pointers over the sorted times, all edges of one chunk of rows at a time"
