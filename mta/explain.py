@@ -25,7 +25,7 @@ class Costs:
 
 
 _COSTS = {
-    "sum": Costs("double-doubles in blocks of 16 rows (integers: 128 bits, subtracted)", 8, 0, 2),
+    "sum": Costs("double-doubles (integers: 128 bits)", 8, 0, 2),
     "min": Costs("suffixes of the older half, a running prefix of the newer one", 6, 0, 8),
     "max": Costs("suffixes of the older half, a running prefix of the newer one", 6, 0, 8),
     "moments": Costs("106-bit sums around a value of the window, in two halves", 20, 0, 32),
@@ -59,18 +59,16 @@ def explain(spec: Rolling) -> str:
     lines = [repr(spec), f"rows     {_order(spec)}", f"windows  {_windows(spec)}"]
     lines += [f"state    {line}" for line in states]
     lines += [f"count    {line}" for line in counted]
-    lines += [
-        f"memory   batch: about {batch} bytes a row beside input and answers; "
-        f"pushed: about {inside} bytes a row inside a window",
-        f"cost     about {per_row + sum(c.nanoseconds for c in costs):.0f} ns a row in batch",
-    ]
+    lines.append(f"memory   about {batch} bytes a row beside input and answers, in batch")
+    lines.append(f"         about {inside} bytes a row inside a window, pushed")
+    cost = per_row + sum(c.nanoseconds for c in costs)
+    lines.append(f"cost     about {cost:.0f} ns a row, in batch")
     return "\n".join(lines)
 
 
 def _costs(state: State) -> Costs:
-    return (
-        _SUMS.get(state.numerics, _COSTS[state.name]) if state.name == "sum" else _COSTS[state.name]
-    )
+    special = _SUMS.get(state.numerics) if state.name == "sum" else None
+    return special or _COSTS[state.name]
 
 
 def _state_line(plan: Plan, state: State) -> str:

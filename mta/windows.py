@@ -174,7 +174,7 @@ class Rolling(Spec):
         >>> from mta import agg
         >>> spec = mta.rolling(1000).agg(total=agg.sum("x"), mean=agg.mean("x"))
         >>> print(spec.explain().splitlines()[3])
-        state    sum(x) -> total, mean: double-doubles in blocks of 16 rows (integers: 128 bits, subtracted)
+        state    sum(x) -> total, mean: double-doubles (integers: 128 bits)
         """
         from mta.explain import explain  # as above
 

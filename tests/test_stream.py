@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -36,7 +37,7 @@ def pushed(spec, columns, kind, cuts, save=False):
     """The answers of all pushes and of the end, each with the number of its row where known."""
     op, got = spec.stream(), []
     edges = [0, *sorted(cuts), len(columns["t"][1])]
-    for start, stop in zip(edges, edges[1:], strict=False):
+    for start, stop in pairwise(edges):
         got += read(op.push(build(kind, cut(columns, start, stop))))
         if save:
             op = spec.stream(op.to_bytes())
