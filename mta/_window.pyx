@@ -1,8 +1,11 @@
 """Window: one window pushed by hand, row by row."""
+from libc.math cimport isnan
 from libc.stdint cimport int64_t
 
-from mta._core cimport MAX_PART, Forest, find_output, forest_restart, highest_bit, lowest_bit
-from mta._inside cimport InputState, RawColumn, Times
+from mta._core cimport (
+    MAX_PART, Forest, ForestOps, ForestState, find_output, forest_restart, highest_bit, lowest_bit,
+)
+from mta._inside cimport REAL, InputState, RawColumn, Times
 from mta._monoids cimport Cell, Output
 from mta._pushed cimport KernelState, StateForest
 
@@ -84,6 +87,7 @@ cdef class Window:
     cdef int64_t back
     cdef int64_t base         # row number of the forests' position 0
     cdef bint deciding        # the policy is being asked
+    cdef bint quick           # a push of a float may take `push_quick`
 
     def __init__(self, aggs, policy=None):
         pairs, bare = read_aggs(aggs)
@@ -103,6 +107,8 @@ cdef class Window:
         self.forests = [StateForest(inputs[s.input], s) for s in forests]
         self.kernels = [KernelState(s, plan.of_state(s), inputs[s.input], columns) for s in others]
         self.answers = [make_answer(o, inputs, forests, others) for o in plan.outputs]
+        self.quick = (bare and self.most > 0 and len(self.forests) == len(self.raw) == 1
+                      and not self.kernels and not (<RawColumn> self.raw[0]).taken)
         self.spec = repr((pairs, policy if policy is None or isinstance(policy, Last) else "policy"))
 
     cdef int set_policy(self, policy) except -1:
@@ -147,6 +153,9 @@ cdef class Window:
 
         Any other exception, the policy's own included, leaves the window as it was.
         """
+        if self.quick and type(row) is float and time is None and not columns:
+            if (<RawColumn> self.raw[0]).type == REAL:
+                return self.push_quick(row)
         self.check_idle()
         self.read(row, time, columns)
         if self.times is not None:
@@ -156,7 +165,35 @@ cdef class Window:
         self.append()
         if self.times is None and self.most < 0 and self.policy is not None:
             self.enforce()
-        return self.result()
+        return self.answer_now()
+
+    cdef object push_quick(self, double value):
+        """`push` of a float where one forest over one column of floats, none of them null so far, has
+        one answer and the policy counts rows: what is left of the general way, in the same order."""
+        cdef RawColumn column = self.raw[0]
+        cdef StateForest state = self.forests[0]
+        cdef Answer answer = self.answers[0]
+        cdef ForestState* s = &state.forest.state
+        cdef ForestOps* ops = state.forest.ops
+        cdef char part[MAX_PART]
+        cdef Cell cell
+        cell.f = value
+        if column.valid is not None or state.input.before is not None or isnan(value):
+            self.quick = False    # from now on there is more to do
+            return self.push(value)
+        if self.back - self.front == self.most:
+            ops.evict_to(s, self.front + 1 - self.base, NULL)
+            self.front += 1
+            column.values.drop_to(self.front)
+        if self.front == self.back:
+            self.restart()
+        ops.insert(s, cell, True, NULL)
+        column.values.append(cell.i)
+        self.back += 1
+        if self.back - self.front < answer.need:
+            return None
+        ops.query(s, part)
+        return self.lower(answer, state.forest, part, self.back - self.front)
 
     def evict(self, int64_t n=1):
         """Drop the n oldest rows.
@@ -173,12 +210,17 @@ cdef class Window:
 
     def result(self):
         """The answers over the rows inside; null is None."""
+        return self.answer_now()
+
+    cdef object answer_now(self):
         cdef char part[MAX_PART]
         cdef Answer answer
         cdef Forest forest
         cdef int64_t count
         values = []
-        made = [state.answers(self.front, self.back) for state in self.kernels]
+        made = None
+        if self.kernels:
+            made = [state.answers(self.front, self.back) for state in self.kernels]
         for answer in self.answers:
             count = self.count_of(answer, self.back)
             if count < answer.need:
@@ -465,7 +507,7 @@ cdef class Search:
         cdef StateForest state
         cdef char* part
         self.window = window
-        self.total = window.result()
+        self.total = window.answer_now()
         self.row = window.front
         self.old = bytearray(MAX_PART * len(window.forests))
         self.more = bytearray(MAX_PART * len(window.forests))
