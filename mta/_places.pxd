@@ -6,6 +6,10 @@ from mta._core cimport CHUNK, MAX_OUTPUTS
 from mta._kernel cimport Counter, Kernel, Lists, Scan
 
 
+# The pointer to int64 answers; `owner` keeps them alive.
+cdef int64_t* take_array(array, list owner) except? NULL
+
+
 cdef enum:
     SIDES = 3
 

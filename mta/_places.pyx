@@ -11,7 +11,6 @@ from mta._monoids cimport FLOAT, Lift, float_key, float_of_key
 
 
 cdef int64_t* take_array(array, list owner) except? NULL:
-    """The pointer to int64 answers; `owner` keeps them alive."""
     cdef int64_t[::1] view = array
     owner.append(view)
     return &view[0] if view.shape[0] else NULL

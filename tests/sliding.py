@@ -54,13 +54,17 @@ def answer(
             room(stop - begin) if room is Lists else np.empty(stop - begin, room) for room in rooms
         ]
         kernel.answer_to(arrays)
-        bounds = GivenBounds(lo[begin:stop].copy(), hi[begin:stop].copy())
-        assert slide(bounds, [], [kernel]) is None
+        slide_once(kernel, lo[begin:stop], hi[begin:stop])
         for part, array in zip(parts, arrays, strict=True):
             part.extend(split(array) if isinstance(array, Lists) else array.tolist())
         if stop:
             begin, front = stop, lo[stop - 1]
     return parts
+
+
+def slide_once(kernel: Kernel, lo: Ints, hi: Ints) -> None:
+    """Answer these windows."""
+    assert slide(GivenBounds(lo.copy(), hi.copy()), [], [kernel]) is None
 
 
 def attach(
