@@ -15,6 +15,7 @@ from oracle import (
     Exact,
     Rolling,
     aggregate,
+    differences,
     frame,
     matches,
     nearest_double,
@@ -141,6 +142,52 @@ def test_matching_is_strict_about_kind_and_rounding():
     assert matches(1.0, Exact(Fraction(1), Fraction(1, 9))) and not matches(None, Exact(0))
     assert matches(None, Exact(None)) and not matches(math.nan, Exact(None))
     assert matches(math.nan, Exact(math.nan)) and not matches(math.nan, Exact(Fraction(1)))
+    assert matches(0, Exact(0)) and matches(-0.0, Exact(0)) and not matches(False, Exact(0))
+
+
+def test_matching_truths_and_texts():
+    assert matches(True, Exact(True)) and not matches(1, Exact(True))
+    assert matches(False, Exact(False)) and not matches(0.0, Exact(False))
+    assert not matches(True, Exact(False)) and not matches(None, Exact(False))
+    assert matches("", Exact("")) and not matches("a", Exact("b")) and not matches(None, Exact(""))
+    assert matches("None", Exact("None")) and not matches("None", Exact(None))
+
+
+def test_matching_lists_item_by_item():
+    exact = Exact([Exact(1), Exact(Fraction(1, 2)), Exact(math.nan), Exact("a")])
+    assert matches([1, 0.5, math.nan, "a"], exact)
+    assert not matches([1, 0.5, math.nan], exact) and not matches([1, 0.5, 0.5, "a"], exact)
+    assert not matches([1, 0.5, math.nan, "a", "a"], exact) and not matches(None, exact)
+    assert not matches((1, 0.5, math.nan, "a"), exact) and not matches("ab", Exact([Exact("a")]))
+    assert matches([], Exact([])) and not matches([], Exact(None)) and not matches(None, Exact([]))
+
+
+def test_matching_at_the_ends_of_doubles():
+    top = 1.7976931348623157e308
+    over = Exact(Fraction(10) ** 400)
+    assert matches(math.inf, over) and not matches(-math.inf, over) and not matches(top, over)
+    assert not matches(math.inf, Exact(Fraction(top), Fraction(top) / 2**60))
+    assert matches(math.inf, Exact(Fraction(top), Fraction(top) / 2**52))
+    assert matches(math.inf, Exact(math.inf)) and not matches(top, Exact(math.inf))
+    assert matches(0.0, Exact(Fraction(0))) and matches(-0.0, Exact(Fraction(0)))
+    assert matches(5e-324, Exact(Fraction(3, 2**1075))) is False  # 1.5 of the least: ties to even
+    assert matches(1e-323, Exact(Fraction(3, 2**1075)))
+
+
+def test_matching_keeps_to_the_interval():
+    corr = Exact(Fraction(1), Fraction(1, 10**12), within=(-1.0, 1.0))
+    assert matches(1.0, corr) and matches(1 - 1e-13, corr) and not matches(1 + 3e-16, corr)
+    assert not matches(math.nan, corr)
+
+
+def test_differences_name_the_row_and_the_answer():
+    want = [{"a": Exact(1), "b": Exact([Exact("x"), Exact(Fraction(1, 2))])}]
+    assert differences([{"a": 1, "b": ["x", 0.5]}], want) == []
+    assert differences([{"a": 2}], want) == [
+        "row 0, a: 2 instead of 1",
+        "row 0, b: None instead of ['x', 0.5 (± 0)]",
+    ]
+    assert differences([], want) == ["0 rows instead of 1"]
 
 
 def test_bound_of_compensated_sums():
