@@ -25,6 +25,7 @@ SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 INHERITED = ("unit", "spec", "rows", "punctuations", "expected", "compare")
 UNITS = {"s": ("s", 1), "ms": ("ms", 1), "us": ("us", 1), "ns": ("ns", 1), "min": ("s", 60),
          "h": ("s", 3600), "day": ("s", 86_400), "week": ("s", 604_800)}  # fmt: skip
+SECOND_COLUMNS = ("order", "by", "weights", "x", "y")  # of an aggregate that reads two
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
@@ -76,6 +77,7 @@ def _variants(case: dict) -> Iterable[Case]:
 def typed_columns(case: Case) -> dict[str, tuple[str, list]]:
     """The rows as typed columns; ``ts`` holds integer ticks."""
     values = [a.get("col", "v") for a in case.spec["aggs"] if a["fn"] != "count_all"]
+    values += [a[name] for a in case.spec["aggs"] for name in SECOND_COLUMNS if name in a]
     names = dict.fromkeys(["ts", *values, *case.by, *(name for row in case.rows for name in row)])
     columns = {name: _typed([row.get(name) for row in case.rows]) for name in names}
     return columns if case.rows else columns | {"ts": ("int64", [])}

@@ -7,6 +7,7 @@ A column is a pair (type, values). Types are Arrow's names in short: "float64", 
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -145,17 +146,56 @@ def _read_column(column: Any) -> list:
         return column.to_pylist()
     if isinstance(column, np.ma.MaskedArray):
         mask = np.ma.getmaskarray(column)
-        return [None if m else v for m, v in zip(mask, column.data.tolist(), strict=True)]
-    return _nan_is_either(column.tolist())
+        values = _plain_items(column.data)
+        return [None if m else v for m, v in zip(mask, values, strict=True)]
+    return _nan_is_either(_plain_items(column))
 
 
 def _read_pandas(series: pd.Series) -> list:
     if isinstance(series.dtype, pd.ArrowDtype):
         return pa.array(series.array).to_pylist()
     if isinstance(series.dtype, np.dtype):
-        return _nan_is_either(series.to_list())
+        return _nan_is_either([_plain(v) for v in series.to_list()])
     return pa.array(series).to_pylist()  # nullable dtypes keep NaN and NA apart
 
 
 def _nan_is_either(values: Sequence) -> list:
     return [NULL_OR_NAN if isinstance(v, float) and math.isnan(v) else v for v in values]
+
+
+def _plain_items(array: np.ndarray) -> list:
+    return [_plain(v) for v in array.tolist()]
+
+
+def _plain(value: Any) -> Any:
+    """A value of an object column: a list for whatever holds one, None for every kind of null."""
+    if isinstance(value, np.ndarray):
+        return _plain_items(value)
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if value is pd.NA or value is pd.NaT or (isinstance(value, NUMPY_TIMES) and np.isnat(value)):
+        return None
+    return value
+
+
+NUMPY_TIMES = (np.datetime64, np.timedelta64)
+
+
+def in_ticks(value: Any, unit: str) -> Any:
+    """What ``read`` gives, with every time and duration in it as an int, in ticks of the unit."""
+    if isinstance(value, dict):
+        return {name: in_ticks(v, unit) for name, v in value.items()}
+    if isinstance(value, list):
+        return [in_ticks(v, unit) for v in value]
+    if isinstance(value, (pd.Timestamp, pd.Timedelta)):
+        value = value.to_numpy()  # in UTC
+    elif isinstance(value, dt.datetime) and value.tzinfo:
+        value = np.datetime64(value.astimezone(dt.timezone.utc).replace(tzinfo=None))
+    elif isinstance(value, dt.date):
+        value = np.datetime64(value)
+    elif isinstance(value, dt.timedelta):
+        value = np.timedelta64(value)
+    if not isinstance(value, NUMPY_TIMES):
+        return value
+    kind = "M8" if isinstance(value, np.datetime64) else "m8"
+    return int(value.astype(f"{kind}[{unit}]").astype(np.int64))

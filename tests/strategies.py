@@ -12,8 +12,29 @@ from mta import agg
 from oracle import Agg, Rolling
 
 CLOSED = ("right", "left", "both", "neither")
-NUMERIC = ("sum", "mean", "min", "max", "var", "std")
 NAN_MODES = ("propagate", "skip", "greatest")
+
+# The aggregates by family: those of one family bear the same numbers.
+NUMERIC = ("sum", "mean", "min", "max", "var", "std")
+SELECTIONS = ("first", "last", "arg_min", "arg_max")
+PRODUCTS = ("product", "geometric_mean")  # numbers of any magnitude
+PAIRED = ("weighted_mean", "cov", "corr", "slope")  # those whose squares are doubles
+SHAPE = ("skew", "kurt")  # those whose fourth powers are
+ALGEBRAIC = PRODUCTS + PAIRED + SHAPE
+RANKS = ("quantile", "median", "top_k")
+TALLIES = ("count_distinct", "mode", "most_common")
+GATHERED = ("list", "any", "all", "longest_run")
+HOLISTIC = RANKS + TALLIES + GATHERED
+EVERY = NUMERIC + SELECTIONS + ALGEBRAIC + HOLISTIC
+
+QUANTILES = (0, 1, 0.5, 0.9, 1 / 3, 0.07)
+BETWEEN = ("linear", "midpoint")  # interpolations that make new numbers
+INTERPOLATIONS = (*BETWEEN, "lower", "higher", "nearest")
+
+# The columns of `data` that a family reads: numbers, what has an order, what is equal or not.
+NUMBERS = ("x", "y", "i")
+ORDERED = (*NUMBERS, "t", "b")
+ANYTHING = ("x", "i", "s", "b", "t", "k0")
 
 # ---- values ----------------------------------------------------------------------------------
 
@@ -22,7 +43,7 @@ NAN_MODES = ("propagate", "skip", "greatest")
 SPECIAL_FLOATS = st.sampled_from([math.nan, math.inf, -math.inf, None, 0.0, -0.0])
 TAME_FLOATS = st.one_of(
     st.sampled_from([0.1, 0.2, 0.3, 1.0, -1.0, 3.3, 1e9, 1e9 + 1, 2.0**53, 1e16, -1e16]),
-    st.floats(-1e6, 1e6).filter(lambda x: x == 0 or abs(x) > 1e-60),
+    st.floats(-1e6, 1e6).map(lambda x: x if x == 0 or abs(x) > 1e-60 else 1.0),
     st.integers(-3, 3).map(float),
 )
 WILD_FLOATS = st.one_of(
@@ -34,6 +55,21 @@ WILD_FLOATS = st.one_of(
 HUGE_FLOATS = st.one_of(
     WILD_FLOATS, st.sampled_from([1e200, -1e200, 1e290, -1e290, 5e-324, 1e-310, 2.2e-308])
 )
+# Nor do fourth powers of these, or of any difference of two, come near either end.
+TAMER_FLOATS = st.one_of(
+    TAME_FLOATS,
+    st.sampled_from([1e60, -1e60, 1e-60, 3.5e40]),
+    st.floats(1e-60, 1e60),
+    st.floats(-1e60, -1e-60),
+)
+# Weights lie close enough together for sums of them to be exact in 106 bits. So a sum of 0 is
+# 0, and no other is, whatever the order of additions.
+WEIGHTS = st.one_of(
+    st.sampled_from([None, 0.0, -0.0, 1.0, -1.0, 2.0, 0.5, 0.1, 0.3, 1e-3, 1e3]),
+    st.floats(1e-3, 1e3),
+)
+TEXTS = st.sampled_from([None, "", "a", "b", "ab", "None", "NaN", "é😀"])
+TRUTHS = st.sampled_from([None, True, False])
 INTS = st.one_of(
     st.none(),
     st.integers(-3, 3),
@@ -73,21 +109,29 @@ def data(
     tick: int = 1,
     keys: tuple[str, ...] | None = None,
 ) -> Data:
-    """Columns ``t``, ``x`` (floats), ``i`` (ints) and, typed at random, keys ``k0``, ``k1``."""
+    """Columns ``t``, ``x`` and ``y`` (floats), ``w`` (weights), ``i`` (ints), ``s`` (texts),
+    ``b`` (truths) and, typed at random, keys ``k0``, ``k1``."""
     n = draw(st.integers(0, max_size))
     types = draw(st.sampled_from(list(KEYS))), draw(st.sampled_from(list(KEYS)))
     types = keys or types
-    values = st.one_of(floats, floats, floats, SPECIAL_FLOATS)
     columns = {
         "t": (time_type, [tick * v for v in _column(draw, times(), n)]),
-        "x": ("float64", _column(draw, values, n)),
+        "x": ("float64", _column(draw, _mostly(floats), n)),
         "i": ("int64", _column(draw, ints, n)),
+        "y": ("float64", _column(draw, _mostly(floats), n)),
+        "w": ("float64", _column(draw, _mostly(WEIGHTS), n)),
+        "s": ("string", _column(draw, TEXTS, n)),
+        "b": ("bool", _column(draw, TRUTHS, n)),
     }
     for number, name in enumerate(types):
         columns[f"k{number}"] = (name, _column(draw, KEYS[name], n))
     names = list(columns)
     values_by_row = zip(*(values for _, values in columns.values()), strict=True)
     return Data([dict(zip(names, v, strict=True)) for v in values_by_row], columns)
+
+
+def _mostly(values: st.SearchStrategy) -> st.SearchStrategy:
+    return st.one_of(values, values, values, SPECIAL_FLOATS)
 
 
 def _column(draw: st.DrawFn, values: st.SearchStrategy, n: int) -> list:
@@ -98,25 +142,86 @@ def _column(draw: st.DrawFn, values: st.SearchStrategy, n: int) -> list:
 
 
 @st.composite
-def aggregates(draw: st.DrawFn, fns: tuple[str, ...] = NUMERIC) -> dict[str, Agg]:
-    """A few aggregates over ``x`` and ``i`` with any options, under short names."""
+def aggregates(
+    draw: st.DrawFn,
+    fns: tuple[str, ...] = NUMERIC,
+    numerics: tuple[str, ...] = ("compensated",),
+    overflow: tuple[str, ...] = ("raise",),
+) -> dict[str, Agg]:
+    """A few aggregates over the columns of ``data`` with any options, under short names.
+
+    numerics, overflow : those of sums and means to draw from
+    """
     some = draw(st.lists(st.sampled_from(("count", "count_all", *fns)), min_size=1, max_size=5))
     out = {}
     for number, fn in enumerate(some):
-        least = draw(st.one_of(st.none(), st.integers(0, 4)))
-        if fn == "count_all":
-            out[f"a{number}"] = Agg(fn, None, least)
-            continue
-        col = draw(st.sampled_from(["x", "x", "i"] + [None] * (fn == "count")))
-        nan = draw(st.sampled_from(NAN_MODES)) if col else "propagate"
-        ddof = draw(st.sampled_from([0, 1, 1, 2])) if fn in ("var", "std") else 1
-        out[f"a{number}"] = Agg(fn, col, least, nan, ddof)
+        a = draw(aggregate(fn))
+        if fn in ("sum", "mean"):
+            a = a._replace(numerics=draw(st.sampled_from(numerics)))
+        if fn == "sum" and a.col == "i":
+            a = a._replace(overflow=draw(st.sampled_from(overflow)))
+        out[f"a{number}"] = a
     return out
 
 
 @st.composite
-def rollings(draw: st.DrawFn, fns: tuple[str, ...] = NUMERIC, tick: int = 1) -> Rolling:
-    """Any trailing window over the columns of ``data``."""
+def aggregate(draw: st.DrawFn, fn: str) -> Agg:
+    """One aggregate with any columns that it can read, and any options."""
+
+    def one_of(*choices: Any) -> Any:
+        return draw(st.sampled_from(choices))
+
+    a = Agg(fn, min_count=draw(st.one_of(st.none(), st.integers(0, 4))))
+    if fn == "count_all":
+        return a
+    if fn in ("var", "std", "cov"):
+        a = a._replace(ddof=one_of(0, 1, 1, 2))
+    if fn in ("skew", "kurt"):
+        a = a._replace(bias=one_of(False, True))
+    if fn in ("top_k", "most_common"):
+        a = a._replace(k=one_of(1, 2, 3, 4))
+    if fn == "quantile":
+        a = a._replace(q=one_of(*QUANTILES), interp=one_of(*INTERPOLATIONS))
+    a = a._replace(other=one_of(*_second_columns(fn)))
+    a = a._replace(col=one_of(*_columns(a)))
+    return a._replace(nan=one_of(*_nan_modes(a)))
+
+
+def _second_columns(fn: str) -> tuple[str | None, ...]:
+    if fn in SELECTIONS:
+        return (None, *ORDERED)  # order=, by=
+    return ("w", "w", "i") if fn == "weighted_mean" else NUMBERS if fn in PAIRED else (None,)
+
+
+def _columns(a: Agg) -> tuple[str | None, ...]:
+    """What it can read as its first column; of one that is no number, only where that is right."""
+    if a.fn == "count":
+        return ("x", "x", "i", None)
+    if a.fn in NUMERIC:
+        return ("x", "x", "i")
+    if a.fn in ("any", "all"):
+        return ("b",)
+    if a.fn in ("arg_min", "arg_max") and a.other is None:
+        return ORDERED
+    if a.fn in (*SELECTIONS, *TALLIES, "list"):
+        return ANYTHING
+    as_they_are = a.fn == "top_k" or (a.fn == "quantile" and a.interp not in BETWEEN)
+    return (*NUMBERS, "t") if as_they_are else NUMBERS
+
+
+def _nan_modes(a: Agg) -> tuple[str, ...]:
+    """NaN can be the greatest only where there is an order (sums and such take it as it comes)."""
+    ordered = a.fn in (*RANKS, "arg_min", "arg_max") or (a.fn in SELECTIONS and a.other)
+    if a.col is None:
+        return ("propagate",)
+    return NAN_MODES if ordered or a.fn in ("count", *NUMERIC) else ("propagate", "skip")
+
+
+@st.composite
+def rollings(
+    draw: st.DrawFn, fns: tuple[str, ...] = NUMERIC, tick: int = 1, **options: Any
+) -> Rolling:
+    """Any trailing window over the columns of ``data``; ``options`` are those of aggregates."""
     kind = draw(st.sampled_from(["time", "time", "rows", "all"]))
     on = draw(st.sampled_from(["t", None])) if kind != "time" else "t"
     lag = draw(st.sampled_from([0, 0, 0, 1, 3, -1, -4]))
@@ -124,7 +229,7 @@ def rollings(draw: st.DrawFn, fns: tuple[str, ...] = NUMERIC, tick: int = 1) -> 
     by_time = on is not None and kind != "rows"
     arrival = not (by_time and lag < 0) and draw(st.booleans())
     return Rolling(
-        aggs=draw(aggregates(fns)),
+        aggs=draw(aggregates(fns, **options)),
         kind=kind,
         range=None if kind == "all" else draw(st.integers(1, 8)) * (tick if by_time else 1),
         on=on,
@@ -144,11 +249,23 @@ def engine_agg(a: Agg) -> Any:
     options: dict[str, Any] = {} if a.min_count is None else {"min_count": a.min_count}
     if a.fn == "count_all":
         return agg.count_all(**options)
-    if a.nan != "propagate":
-        options["nan"] = a.nan
-    if a.fn in ("var", "std"):
-        options["ddof"] = a.ddof
-    return getattr(agg, a.fn)(a.col, **options)
+    columns = [a.col]
+    if a.fn in PAIRED:
+        columns.append(a.other)
+    elif a.other is not None:
+        options["order" if a.fn in ("first", "last") else "by"] = a.other
+    for name in ALWAYS_GIVEN.get(a.fn, ()):
+        options[name] = getattr(a, name)
+    for name in ("nan", "interp", "bias", "numerics", "overflow"):
+        if getattr(a, name) != Agg._field_defaults[name]:
+            options[name] = getattr(a, name)
+    return getattr(agg, a.fn)(*columns, **options)
+
+
+ALWAYS_GIVEN = {
+    "var": ("ddof",), "std": ("ddof",), "cov": ("ddof",), "quantile": ("q",), "top_k": ("k",),
+    "most_common": ("k",),
+}  # fmt: skip
 
 
 def engine_spec(spec: Rolling, unit: str = "i") -> Any:

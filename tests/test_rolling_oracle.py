@@ -6,19 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinds import KINDS, build, named_columns, read
+from checks import check
+from kinds import KINDS, build, read
 from oracle import Agg, Rolling, answers, differences
 from strategies import CLOSED, data, engine_spec, rollings
 
 DAY_IN_MICROSECONDS = 86_400_000_000
-
-
-def check(spec, sample, kind="pyarrow", unit="i"):
-    """The engine's answers for the sample are the oracle's."""
-    result = engine_spec(spec, unit)(build(kind, sample.columns))
-    assert list(named_columns(result)) == list(spec.aggs)
-    wrong = differences(read(result), answers(spec, sample.rows))
-    assert not wrong, "\n".join(wrong)
 
 
 @given(data(), rollings())
