@@ -1,0 +1,337 @@
+"""User monoids compiled by numba: two C functions that a kernel calls through their addresses.
+
+`compile_monoid` finds the type of the partial, generates the loops below for it and compiles them
+with lift, combine and lower inlined. Only ``mta.monoids`` imports this module, and only once a user
+monoid is used: it needs numba.
+
+Both functions take the addresses of four columns, of which they read as many as lift has arguments,
+and of the nulls (`valid` 0; read where `nulls` is not 0), all addressed by row number. A suffix is
+stored as one 8-byte cell per number of the partial, in the place of its row. They give -1 where
+lift, combine or lower raised.
+"""
+
+from __future__ import annotations
+
+import math
+import types as python_types
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+from numba import types
+
+from mta.monoids import Program
+
+KINDS = {
+    "float": types.float64,
+    "int": types.int64,
+    "uint": types.uint64,
+    "bool": types.boolean,
+}
+CELLS = {"float": "float64", "int": "int64", "uint": "uint64", "bool": "int64"}
+
+# Columns, and partials in 8-byte cells: three views of the same memory, one for each type of cell.
+PARTIALS = """
+def cast(p):
+    return {cast}
+
+def get(floats, ints, uints, cell):
+    return {get}
+
+def put(floats, ints, uints, cell, part):
+    {put}
+
+def take(c0, c1, c2, c3, row):
+    return cast(lift({row}))
+
+def views(address):
+    return carray(address, 1, float64), carray(address, 1, int64), carray(address, 1, uint64)
+"""
+
+# suffix[row], for every row of [lo, split), is the aggregate of the rows [row, split), of which the
+# last counts. Made from right to left.
+BUILD = """
+def build(c0, c1, c2, c3, valid, nulls, lo, split, suffix):
+    sf, si, su = views(suffix)
+    is_valid = carray(valid, 1, uint8)
+    row = split - 1
+    part = take(c0, c1, c2, c3, row)
+    put(sf, si, su, uint64(row) * width, part)
+    while row > lo:
+        row -= 1
+        if nulls == 0 or is_valid[uint64(row)] != 0:
+            part = cast(combine(take(c0, c1, c2, c3, row), part))
+        put(sf, si, su, uint64(row) * width, part)
+    return 0
+
+def build_safely(c0, c1, c2, c3, valid, nulls, lo, split, suffix):
+    try:
+        return build(c0, c1, c2, c3, valid, nulls, lo, split, suffix)
+    except Exception:
+        return -1
+"""
+
+# Answers the windows from `start` on whose first row is before `split`: the suffix of that row,
+# joined with the running aggregate `part` of the rows [split, last), if one of them counts. `last`,
+# whether one counts, and `part` are kept in `state`. Gives the first window that is not answered.
+SLIDE = """
+def slide(c0, c1, c2, c3, valid, nulls, lo_, hi_, counts_, counted, start, stop, split, need,
+          suffix, state, out_):
+    sf, si, su = views(suffix)
+    state_f, state_i, state_u = views(state)
+    is_valid = carray(valid, 1, uint8)
+    lo = carray(lo_, 1, int64)
+    hi = carray(hi_, 1, int64)
+    counts = carray(counts_, 1, int64)
+    out = carray(out_, 1, answer_cell)
+    last = state_i[uint64(0)]
+    some = state_i[uint64(1)] != 0
+    part = get(state_f, state_i, state_u, uint64(2))
+    window = start
+    while window < stop:
+        front = lo[uint64(window)]
+        if front >= split:
+            break
+        back = hi[uint64(window)]
+        while last < back:
+            if nulls == 0 or is_valid[uint64(last)] != 0:
+                if some:
+                    part = cast(combine(part, take(c0, c1, c2, c3, last)))
+                else:
+                    part = take(c0, c1, c2, c3, last)
+                    some = True
+            last += 1
+        count = back - front
+        if counted != 0:
+            count = counts[uint64(window)]
+        if count < need:
+            out[uint64(window)] = nothing
+        else:
+            whole = get(sf, si, su, uint64(front) * width)
+            if some:
+                whole = cast(combine(whole, part))
+            out[uint64(window)] = lower(whole)
+        window += 1
+    state_i[uint64(0)] = last
+    state_i[uint64(1)] = 1 if some else 0
+    put(state_f, state_i, state_u, uint64(2), part)
+    return window
+
+def slide_safely(c0, c1, c2, c3, valid, nulls, lo_, hi_, counts_, counted, start, stop, split,
+                 need, suffix, state, out_):
+    try:
+        return slide(c0, c1, c2, c3, valid, nulls, lo_, hi_, counts_, counted, start, stop, split,
+                     need, suffix, state, out_)
+    except Exception:
+        return -1
+"""
+
+_I, _P = types.int64, types.voidptr
+BUILD_TYPE = _I(_P, _P, _P, _P, _P, _I, _I, _I, _P)
+SLIDE_TYPE = _I(_P, _P, _P, _P, _P, _I, _P, _P, _P, _I, _I, _I, _I, _I, _P, _P, _P)
+
+
+class NotCompilableError(Exception):
+    """Why a monoid runs through Python."""
+
+
+@dataclass(frozen=True)
+class Partial:
+    """The type of a partial: the kinds of its numbers, and what holds them.
+
+    holder : None for a bare number, tuple, or a class of named tuples
+    """
+
+    kinds: tuple[str, ...]
+    holder: type | None
+
+    @property
+    def type(self) -> Any:
+        """The same as numba's type."""
+        numbers = [KINDS[kind] for kind in self.kinds]
+        if self.holder is None:
+            return numbers[0]
+        named = None if self.holder is tuple else self.holder
+        return types.BaseTuple.from_types(numbers, named)
+
+    def __str__(self) -> str:
+        listed = ", ".join(self.kinds)
+        return listed if self.holder is None else f"{self.holder.__name__}({listed})"
+
+    def made_of(self, parts: Sequence[str]) -> str:
+        """The expression that makes one of these expressions."""
+        if self.holder is None:
+            return parts[0]
+        return f"{'' if self.holder is tuple else 'holder'}({', '.join(parts)},)"
+
+    def number(self, name: str, place: int) -> str:
+        """The expression for one of its numbers."""
+        return name if self.holder is None else f"{name}[{place}]"
+
+
+def compile_monoid(
+    lift: Callable[..., Any],
+    combine: Callable[..., Any],
+    lower: Callable[..., Any] | None,
+    sources: tuple[str, ...],
+) -> Program:
+    """The compiled functions over columns of these types ("float", "int", "uint", "bool").
+
+    Raises
+    ------
+    NotCompilableError
+        numba can't compile one of the functions, or the partial or the answer is of another type
+        than it takes.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # numba's, of what it will do otherwise one day
+        functions = (
+            _jitted("lift", lift, len(sources)),
+            _jitted("combine", combine, 2),
+            _jitted("lower", lower or _itself, 1),
+        )
+        partial, gives = _infer(functions, sources)
+        if "uint" in sources:
+            _check_signs(functions, sources, partial, gives)
+        build, slide = _compile(functions, sources, partial, gives)
+    return Program(gives, cells=len(partial.kinds), build=build, slide=slide)
+
+
+def _itself(part: Any) -> Any:
+    return part
+
+
+def _jitted(role: str, function: Any, arguments: int) -> Any:
+    """The function as numba calls it. Built-ins (max, operator.add, float) are called by another."""
+    if hasattr(function, "py_func"):
+        return function
+    if not isinstance(function, python_types.FunctionType):
+        names = ", ".join(f"x{k}" for k in range(arguments))
+        scope = {"function": function}
+        exec(f"def call({names}):\n    return function({names})", scope)
+        function = scope["call"]
+    try:
+        return numba.njit(function, error_model="numpy")
+    except Exception as error:
+        raise NotCompilableError(f"numba does not take {role}: {_gist(error)}") from error
+
+
+def _infer(functions: tuple[Any, ...], sources: tuple[str, ...]) -> tuple[Partial, str]:
+    """The least type that holds what lift gives and what combine makes of it, and the answer's."""
+    lift, combine, lower = functions
+    partial = _partial("lift", _gives("lift", lift, *(KINDS[source] for source in sources)))
+    while True:
+        joined = _partial("combine", _gives("combine", combine, partial.type, partial.type))
+        wider = _common(partial, joined)
+        if wider == partial:
+            break
+        partial = wider
+    answer = _gives("lower", lower, partial.type)
+    kind = _kind_of(answer)
+    if kind is None:
+        raise NotCompilableError(f"the answer is {answer}, not a number")
+    return partial, kind
+
+
+def _gives(role: str, function: Any, *arguments: Any) -> Any:
+    """The type that a function returns. Whatever goes wrong in numba: it can't be compiled."""
+    try:
+        function.compile(arguments)
+        return types.unliteral(function.overloads[arguments].signature.return_type)
+    except Exception as error:
+        raise NotCompilableError(f"numba does not compile {role}: {_gist(error)}") from error
+
+
+def _gist(error: Exception) -> str:
+    """The line of a message of numba that says what is wrong."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    told = [line for line in lines if line and not line.startswith("Failed in nopython")]
+    return told[0] if told else type(error).__name__
+
+
+def _kind_of(numba_type: Any) -> str | None:
+    return next((kind for kind, known in KINDS.items() if numba_type == known), None)
+
+
+def _partial(role: str, numba_type: Any) -> Partial:
+    """What a function returns, as a partial."""
+    holder: type | None = None
+    numbers = [numba_type]
+    if isinstance(numba_type, types.BaseTuple):
+        holder = getattr(numba_type, "instance_class", tuple)
+        numbers = [types.unliteral(number) for number in numba_type.types]
+    kinds = [kind for kind in map(_kind_of, numbers) if kind is not None]
+    if not numbers or len(kinds) < len(numbers):
+        raise NotCompilableError(f"{role} gives {numba_type}, not a number or a tuple of numbers")
+    return Partial(tuple(kinds), holder)
+
+
+def _common(lifted: Partial, joined: Partial) -> Partial:
+    if lifted.holder is not joined.holder or len(lifted.kinds) != len(joined.kinds):
+        raise NotCompilableError(f"lift gives {lifted}, but combine gives {joined}")
+    kinds = []
+    for pair in zip(lifted.kinds, joined.kinds, strict=True):
+        if {"uint"} < set(pair):
+            raise NotCompilableError(f"a number is {pair[0]} in lift, but {pair[1]} in combine")
+        kinds.append(max(pair, key=["bool", "int", "uint", "float"].index))
+    return Partial(tuple(kinds), lifted.holder)
+
+
+def _check_signs(
+    functions: tuple[Any, ...], sources: tuple[str, ...], partial: Partial, gives: str
+) -> None:
+    """Where numba makes doubles of unsigned integers that meet signed ones, Python is exact."""
+    signed = tuple("int" if source == "uint" else source for source in sources)
+    as_signed = _infer(functions, signed)
+    kinds = tuple("int" if kind == "uint" else kind for kind in partial.kinds)
+    if as_signed != (Partial(kinds, partial.holder), "int" if gives == "uint" else gives):
+        raise NotCompilableError("unsigned and signed integers are mixed")
+
+
+def _compile(
+    functions: tuple[Any, ...], sources: tuple[str, ...], partial: Partial, gives: str
+) -> tuple[Any, Any]:
+    """Addresses by way of ``.address``; the objects have to be kept while they are used."""
+    lift, combine, lower = functions
+    scope: dict[str, Any] = {
+        "carray": numba.carray, "lift": lift, "combine": combine, "lower": lower,
+        "holder": partial.holder, "uint8": types.uint8,
+        "float64": types.float64, "int64": types.int64, "uint64": types.uint64,
+        "width": np.uint64(len(partial.kinds)), "answer_cell": getattr(types, CELLS[gives]),
+        "nothing": math.nan if gives == "float" else 0,
+    }  # fmt: skip
+    exec(PARTIALS.format(**_pieces(sources, partial)) + BUILD + SLIDE, scope)
+    for name in ("cast", "get", "put", "take", "views", "build", "slide"):
+        scope[name] = numba.njit(scope[name], error_model="numpy")
+    try:
+        return (
+            numba.cfunc(BUILD_TYPE)(scope["build_safely"]),
+            numba.cfunc(SLIDE_TYPE)(scope["slide_safely"]),
+        )
+    except Exception as error:
+        raise NotCompilableError(f"numba does not compile the loops: {_gist(error)}") from error
+
+
+def _pieces(sources: tuple[str, ...], partial: Partial) -> dict[str, str]:
+    """What differs from one type of partial to another, as expressions."""
+    row, get, put, cast = [], [], [], []
+    for k, source in enumerate(sources):
+        row.append(_as(source, f"carray(c{k}, 1, {CELLS[source]})[uint64(row)]"))
+    for j, kind in enumerate(partial.kinds):
+        cell = f"{CELLS[kind].rstrip('6432')}s[cell + uint64({j})]"
+        get.append(_as(kind, cell))
+        cast.append(_as(kind, partial.number("p", j)))
+        put.append(f"{cell} = {CELLS[kind]}({partial.number('part', j)})")
+    return {
+        "row": ", ".join(row),
+        "get": partial.made_of(get),
+        "put": "\n    ".join(put),
+        "cast": partial.made_of(cast),
+    }
+
+
+def _as(kind: str, number: str) -> str:
+    return f"bool({number})" if kind == "bool" else f"{CELLS[kind]}({number})"
