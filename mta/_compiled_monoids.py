@@ -33,38 +33,26 @@ KINDS = {
 }
 CELLS = {"float": "float64", "int": "int64", "uint": "uint64", "bool": "int64"}
 
-# Columns, and partials in 8-byte cells: three views of the same memory, one for each type of cell.
-PARTIALS = """
-def cast(p):
-    return {cast}
-
-def get(floats, ints, uints, cell):
-    return {get}
-
-def put(floats, ints, uints, cell, part):
-    {put}
-
-def take(c0, c1, c2, c3, row):
-    return cast(lift({row}))
-
-def views(address):
-    return carray(address, 1, float64), carray(address, 1, int64), carray(address, 1, uint64)
-"""
-
 # suffix[row], for every row of [lo, split), is the aggregate of the rows [row, split), of which the
 # last counts. Made from right to left.
 BUILD = """
 def build(c0, c1, c2, c3, valid, nulls, lo, split, suffix):
-    sf, si, su = views(suffix)
+    {views_of_columns}
+    {views_of_suffix}
     is_valid = carray(valid, 1, uint8)
     row = split - 1
-    part = take(c0, c1, c2, c3, row)
-    put(sf, si, su, uint64(row) * width, part)
+    {lift_row}
+    part = lifted
+    cell = uint64(row) * width
+    {put_suffix}
     while row > lo:
         row -= 1
         if nulls == 0 or is_valid[uint64(row)] != 0:
-            part = cast(combine(take(c0, c1, c2, c3, row), part))
-        put(sf, si, su, uint64(row) * width, part)
+            {lift_row}
+            joined = combine(lifted, part)
+            part = {joined}
+        cell = uint64(row) * width
+        {put_suffix}
     return 0
 
 def build_safely(c0, c1, c2, c3, valid, nulls, lo, split, suffix):
@@ -80,16 +68,18 @@ def build_safely(c0, c1, c2, c3, valid, nulls, lo, split, suffix):
 SLIDE = """
 def slide(c0, c1, c2, c3, valid, nulls, lo_, hi_, counts_, counted, start, stop, split, need,
           suffix, state, out_):
-    sf, si, su = views(suffix)
-    state_f, state_i, state_u = views(state)
+    {views_of_columns}
+    {views_of_suffix}
+    {views_of_state}
     is_valid = carray(valid, 1, uint8)
     lo = carray(lo_, 1, int64)
     hi = carray(hi_, 1, int64)
     counts = carray(counts_, 1, int64)
-    out = carray(out_, 1, answer_cell)
-    last = state_i[uint64(0)]
-    some = state_i[uint64(1)] != 0
-    part = get(state_f, state_i, state_u, uint64(2))
+    out = carray(out_, 1, {answer})
+    last = state_int64[uint64(0)]
+    some = state_int64[uint64(1)] != 0
+    cell = uint64(2)
+    part = {get_state}
     window = start
     while window < stop:
         front = lo[uint64(window)]
@@ -98,10 +88,13 @@ def slide(c0, c1, c2, c3, valid, nulls, lo_, hi_, counts_, counted, start, stop,
         back = hi[uint64(window)]
         while last < back:
             if nulls == 0 or is_valid[uint64(last)] != 0:
+                row = last
+                {lift_row}
                 if some:
-                    part = cast(combine(part, take(c0, c1, c2, c3, last)))
+                    joined = combine(part, lifted)
+                    part = {joined}
                 else:
-                    part = take(c0, c1, c2, c3, last)
+                    part = lifted
                     some = True
             last += 1
         count = back - front
@@ -110,14 +103,17 @@ def slide(c0, c1, c2, c3, valid, nulls, lo_, hi_, counts_, counted, start, stop,
         if count < need:
             out[uint64(window)] = nothing
         else:
-            whole = get(sf, si, su, uint64(front) * width)
+            cell = uint64(front) * width
+            whole = {get_suffix}
             if some:
-                whole = cast(combine(whole, part))
+                joined = combine(whole, part)
+                whole = {joined}
             out[uint64(window)] = lower(whole)
         window += 1
-    state_i[uint64(0)] = last
-    state_i[uint64(1)] = 1 if some else 0
-    put(state_f, state_i, state_u, uint64(2), part)
+    state_int64[uint64(0)] = last
+    state_int64[uint64(1)] = 1 if some else 0
+    cell = uint64(2)
+    {put_state}
     return window
 
 def slide_safely(c0, c1, c2, c3, valid, nulls, lo_, hi_, counts_, counted, start, stop, split,
@@ -205,7 +201,7 @@ def _itself(part: Any) -> Any:
 
 
 def _jitted(role: str, function: Any, arguments: int) -> Any:
-    """The function as numba calls it. Built-ins (max, operator.add, float) are called by another."""
+    """The function as numba calls it. Another calls built-ins (max, float)."""
     if hasattr(function, "py_func"):
         return function
     if not isinstance(function, python_types.FunctionType):
@@ -214,9 +210,14 @@ def _jitted(role: str, function: Any, arguments: int) -> Any:
         exec(f"def call({names}):\n    return function({names})", scope)
         function = scope["call"]
     try:
-        return numba.njit(function, error_model="numpy")
+        return _njit(function)
     except Exception as error:
         raise NotCompilableError(f"numba does not take {role}: {_gist(error)}") from error
+
+
+def _njit(function: Any) -> Any:
+    """Compiled to be called from compiled code only, in half of the time."""
+    return numba.njit(function, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 def _infer(functions: tuple[Any, ...], sources: tuple[str, ...]) -> tuple[Partial, str]:
@@ -300,12 +301,12 @@ def _compile(
         "carray": numba.carray, "lift": lift, "combine": combine, "lower": lower,
         "holder": partial.holder, "uint8": types.uint8,
         "float64": types.float64, "int64": types.int64, "uint64": types.uint64,
-        "width": np.uint64(len(partial.kinds)), "answer_cell": getattr(types, CELLS[gives]),
-        "nothing": math.nan if gives == "float" else 0,
+        "width": np.uint64(len(partial.kinds)), "nothing": math.nan if gives == "float" else 0,
     }  # fmt: skip
-    exec(PARTIALS.format(**_pieces(sources, partial)) + BUILD + SLIDE, scope)
-    for name in ("cast", "get", "put", "take", "views", "build", "slide"):
-        scope[name] = numba.njit(scope[name], error_model="numpy")
+    pieces = {**_pieces(sources, partial), "answer": [CELLS[gives]]}
+    exec(_filled(BUILD, pieces) + _filled(SLIDE, pieces), scope)
+    for name in ("build", "slide"):
+        scope[name] = _njit(scope[name])
     try:
         return (
             numba.cfunc(BUILD_TYPE)(scope["build_safely"]),
@@ -315,22 +316,47 @@ def _compile(
         raise NotCompilableError(f"numba does not compile the loops: {_gist(error)}") from error
 
 
-def _pieces(sources: tuple[str, ...], partial: Partial) -> dict[str, str]:
-    """What differs from one type of partial to another, as expressions."""
-    row, get, put, cast = [], [], [], []
+def _filled(template: str, pieces: dict[str, list[str]]) -> str:
+    """A piece on a line of its own may be several lines, all with that line's indent."""
+    lines = []
+    for line in template.splitlines():
+        indent = line[: len(line) - len(line.lstrip())]
+        one_line = {name: f"\n{indent}".join(piece) for name, piece in pieces.items()}
+        lines.append(line.format(**one_line))
+    return "\n".join(lines)
+
+
+def _pieces(sources: tuple[str, ...], partial: Partial) -> dict[str, list[str]]:
+    """What differs from one type of partial to another. Partials are stored in 8-byte cells, from
+    the one numbered `cell` on, that are looked at as doubles or integers."""
+    row, columns = [], []
     for k, source in enumerate(sources):
-        row.append(_as(source, f"carray(c{k}, 1, {CELLS[source]})[uint64(row)]"))
-    for j, kind in enumerate(partial.kinds):
-        cell = f"{CELLS[kind].rstrip('6432')}s[cell + uint64({j})]"
-        get.append(_as(kind, cell))
-        cast.append(_as(kind, partial.number("p", j)))
-        put.append(f"{cell} = {CELLS[kind]}({partial.number('part', j)})")
-    return {
-        "row": ", ".join(row),
-        "get": partial.made_of(get),
-        "put": "\n    ".join(put),
-        "cast": partial.made_of(cast),
+        row.append(_as(source, f"x{k}[uint64(row)]"))
+        columns.append(f"x{k} = carray(c{k}, 1, {CELLS[source]})")
+    pieces = {
+        "views_of_columns": columns,
+        "lift_row": [
+            f"one = lift({', '.join(row)})",
+            f"lifted = {partial.made_of(_numbers(partial, 'one'))}",
+        ],
+        "joined": [partial.made_of(_numbers(partial, "joined"))],
     }
+    for array in ("suffix", "state"):
+        cells = [
+            f"{array}_{CELLS[kind]}[cell + uint64({j})]" for j, kind in enumerate(partial.kinds)
+        ]
+        views = sorted({"int64", *(CELLS[kind] for kind in partial.kinds)})
+        pieces[f"views_of_{array}"] = [f"{array}_{v} = carray({array}, 1, {v})" for v in views]
+        pieces[f"get_{array}"] = [partial.made_of(list(map(_as, partial.kinds, cells)))]
+        pieces[f"put_{array}"] = [
+            f"{cell} = {CELLS[kind]}({partial.number('part', j)})"
+            for j, (cell, kind) in enumerate(zip(cells, partial.kinds, strict=True))
+        ]
+    return pieces
+
+
+def _numbers(partial: Partial, name: str) -> list[str]:
+    return [_as(kind, partial.number(name, j)) for j, kind in enumerate(partial.kinds)]
 
 
 def _as(kind: str, number: str) -> str:

@@ -170,13 +170,13 @@ class UserMonoid:
         # To a NaN, zero often is no identity: max(-inf, NaN) is either, by how it is written.
         if self._checked or any(value != value for value in row):
             return
-        self._checked.append(True)
         try:
             problem = _broken_law(self, row)
         except Exception:
             return  # what raises here will again, where it is reported with its row
         if problem:
             raise SpecError(f"{self!r}: {problem}")
+        self._checked.append(True)
 
 
 def _check_arguments(role: str, function: Any, count: int, wants: str) -> None:
@@ -239,7 +239,7 @@ def _differ(a: Any, b: Any) -> bool:
     if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
         return len(a) != len(b) or any(map(_differ, a, b))
     try:
-        return type(a).__eq__ is not object.__eq__ and not (a == b)
+        return type(a).__eq__ is not object.__eq__ and bool(a != b)
     except Exception:
         return False  # arrays, for one, don't say
 
