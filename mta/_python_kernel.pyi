@@ -1,0 +1,16 @@
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import disjoint_base
+
+from mta._kernel import Kernel
+
+_Ints = NDArray[np.int64]
+
+@disjoint_base
+class PythonKernel(Kernel):
+    columns: Sequence[_Ints]
+    valid: NDArray[np.bool_] | None
+    first: int
+    def answer(self, start: int, lo: _Ints, hi: _Ints) -> int | None: ...

@@ -1,0 +1,52 @@
+"""Batch kernels whose windows are answered in Python; see ``PythonKernel``."""
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy
+
+from mta._kernel cimport Counter, Kernel
+
+import numpy as np
+
+
+cdef class PythonKernel(Kernel):
+    """A kernel for partials that only Python has operations for, such as sketches of a library.
+
+    Subclasses override `answer`. Cost beside what that does: one call for every chunk of up to 1024
+    windows, with the GIL held, and the copies of their edges (16 bytes a window).
+    """
+
+    cdef readonly object columns
+    cdef readonly object valid
+    cdef readonly int64_t first
+
+    def __init__(self, Counter counter):
+        Kernel.__init__(self, counter)
+        self.columns = ()
+
+    def attach(self, columns, valid, int64_t first):
+        Kernel.attach(self, columns, valid, first)
+        self.columns = self.owner[0]    # as int64, whatever they hold
+        self.valid = None if valid is None else np.asarray(valid).view(np.bool_)
+        self.first = first
+
+    def answer(self, start, lo, hi):
+        """Answer the windows start, start + 1, ...: rows [lo[i], hi[i]), in row numbers.
+
+        Row r is item ``r - self.first`` of every array in `columns` and of `valid` (None: no row
+        is null). Returns the number of the first window whose answer does not fit its type, or None.
+        """
+        raise NotImplementedError
+
+    cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil:
+        with gil:
+            failed = self.answer(start, edges(lo + start, n), edges(hi + start, n))
+            return -1 if failed is None else failed
+
+
+cdef object edges(const int64_t* source, int64_t n):
+    """A copy: the chunk's edges live on the stack of the caller."""
+    cdef int64_t[::1] view
+    array = np.empty(n, np.int64)
+    view = array
+    if n:
+        memcpy(&view[0], source, n * sizeof(int64_t))
+    return array
