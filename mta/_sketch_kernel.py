@@ -1,0 +1,153 @@
+"""Sketches of sliding windows: the batch kernel of every family of ``mta.sketches``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mta._kernel import Counter
+from mta._python_kernel import PythonKernel
+
+if TYPE_CHECKING:
+    from mta.sketches import Sketch
+
+_Ints = NDArray[np.int64]
+Wanted = tuple[
+    str, "float | int | None"
+]  # what is lowered: ("quantile", 0.5), ("bytes", None), ...
+
+FAN = 16  # suffixes kept of every stretch of blocks
+
+
+class SketchKernel(PythonKernel):
+    """Sketches of sliding windows: a suffix, at most a block of rows and a prefix, joined.
+
+    Sketches have no inverse, so a window is cut in two at a row that stays the same for many
+    windows: the end of a block, where the dyadic forest over blocks would cut it. Right of the cut
+    one sketch grows row by row. Left of it, every block of rows is added to the sketch of all after
+    it, up to the cut. Of these suffixes only 16 at even distances are kept; as the window's edge
+    reaches one, the stretch before the next is gone through again in the same way.
+
+    So an answer is one merge and at most `block` updates, a row is added about ``2 + log16(n /
+    block)`` times, and no more than ``16 log16(n / block) + 2`` sketches are alive for a window of
+    n rows. Where the window is cut, and with it every answer, is a function of its edges and of the
+    row at which the run of overlapping windows began (`marks`).
+
+    sketch : the family
+    wanted : what is lowered, one (what, argument) per answer
+    items : where the cells of the column are codes: what they stand for (texts, bytes)
+    """
+
+    def __init__(
+        self,
+        counter: Counter,
+        sketch: Sketch,
+        wanted: Sequence[Wanted],
+        items: Sequence[Any] | None,
+    ) -> None:
+        super().__init__(counter)
+        self._sketch = sketch
+        self._wanted = tuple(wanted)
+        self._items = items
+        self._block = 4 if sketch.merge else sketch.block
+        self._arrays: list[Any] = []
+        self._base = self._last = 0  # row at which the run of windows began; end of the last one
+        self._cut = -1
+        self._forget()
+
+    def _forget(self) -> None:
+        self._split = -1  # the block at whose start windows are cut
+        self._suffixes: list[tuple[int, Any]] = []  # (first block, sketch), the longest last
+        self._prefix: Any = None
+        self._end = 0  # the row after the last one in the prefix
+
+    def answer_to(self, arrays: list[Any]) -> None:
+        """One array per answer: float64, int64 or uint64 for quantiles (cells in the type of the
+        column), int64 for estimates, objects for bytes and lists."""
+        self._arrays = [
+            array.view(np.int64) if what == "quantile" else array
+            for array, (what, _) in zip(arrays, self._wanted, strict=True)
+        ]
+        nan = np.float64("nan").view(np.int64)
+        self._empty = [nan if array.dtype == np.float64 else 0 for array in arrays]
+
+    def marks(self) -> tuple[int, ...]:
+        """Where the run of overlapping windows began, and the end of the last window."""
+        return self._base, self._last
+
+    def resume(self, marks: tuple[int, ...]) -> None:
+        """Go on from these marks."""
+        self._base, self._last = marks
+        self._forget()
+
+    def answer(self, start: int, lo: _Ints, hi: _Ints) -> None:
+        """Answer each window; equal ones once."""
+        window, answers = None, []
+        for number, edges in enumerate(zip(lo.tolist(), hi.tolist(), strict=True), start):
+            if edges != window:
+                window = edges
+                answers = self._sketch.lower(self._partial(*edges), self._wanted)
+            for array, answer, empty in zip(self._arrays, answers, self._empty, strict=True):
+                array[number] = empty if answer is None else answer
+
+    def _partial(self, lo: int, hi: int) -> Any:
+        """The sketch of the rows [lo, hi)."""
+        if lo >= self._last:
+            self._base = lo
+            self._forget()
+        self._last = hi
+        size = self._block
+        front = -((self._base - lo) // size)
+        back = (hi - self._base) // size
+        if front > back:  # within one block
+            return self._sketch.extend(self._sketch.zero(), self._values(lo, hi))
+        self._cut_at(front if front == back else _split(front, back))
+        suffix = self._suffix(front)
+        if self._end < hi:
+            self._prefix = self._sketch.extend(self._prefix, self._values(self._end, hi))
+            self._end = hi
+        values = self._values(lo, self._base + front * size)
+        return self._sketch.join(suffix, values, self._prefix)
+
+    def _cut_at(self, split: int) -> None:
+        if split != self._split:
+            self._split = split
+            self._suffixes = [(split, self._sketch.zero(2 * split))]
+            self._prefix = self._sketch.zero(2 * split + 1)
+            self._end = self._base + split * self._block
+
+    def _suffix(self, front: int) -> Any:
+        """The sketch of all blocks from `front` to the cut."""
+        kept = self._suffixes
+        while kept[-1][0] < front:
+            kept.pop()
+        origin, sketch = kept[-1]
+        stride = 1
+        while FAN * stride < origin - front:
+            stride *= FAN
+        fresh = False  # whether the sketch is one that nobody keeps
+        for block in range(origin - 1, front - 1, -1):
+            begin = self._base + block * self._block
+            sketch = sketch if fresh else self._sketch.copy(sketch)
+            sketch = self._sketch.extend(sketch, self._values(begin, begin + self._block))
+            fresh = block > front and (origin - block) % stride > 0
+            if not fresh:
+                kept.append((block, sketch))
+        return sketch
+
+    def _values(self, start: int, stop: int) -> Any:
+        """The values of the rows [start, stop) that are not null."""
+        start, stop = start - self.first, stop - self.first
+        cells = self.columns[0][start:stop]
+        if self.valid is not None:
+            cells = cells[self.valid[start:stop]]
+        return self._sketch.values(cells, self._items)
+
+
+def _split(front: int, back: int) -> int:
+    """The number in (front, back] that is divisible by the largest power of two."""
+    top = (front ^ back).bit_length() - 1
+    return back >> top << top
