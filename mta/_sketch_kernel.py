@@ -55,7 +55,6 @@ class SketchKernel(PythonKernel):
         self._block = 4 if sketch.merge else sketch.block
         self._arrays: list[Any] = []
         self._base = self._last = 0  # row at which the run of windows began; end of the last one
-        self._cut = -1
         self._forget()
 
     def _forget(self) -> None:

@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from types import ModuleType
 from typing import Any, ClassVar
@@ -70,7 +70,7 @@ class Sketch:
     `extend` may change the one it is given, and gives back the one to go on with.
     """
 
-    merge: bool = False  # the values are the bytes of sketches
+    merge: bool = field(default=False, kw_only=True)  # the values are the bytes of sketches
 
     family: ClassVar[str]
     block: ClassVar[int]  # rows between two suffixes; see SketchKernel
@@ -174,7 +174,8 @@ class Quantiles(Sketch):
     the key's run of overlapping windows, so answers are a function of windows and values, however
     they were chunked; a library's own sketches toss another coin on every run.
 
-    Memory: about 3 k items of 8 bytes. Cost: 20 ns a value, 2.5 us a merge, 1 us a quantile.
+    Memory: about 3 k items of 8 bytes. Cost: 30 ns a value, 2.5 us a merge, 1 us the quantiles;
+    some 12 us a row in a window, whatever its size.
     """
 
     k: int = 200
@@ -291,7 +292,7 @@ class Hll(Hashed):
     library's own estimate of a sketch that was never merged (HIP) depends on the order in which the
     values came; ours is the composite estimator always, a function of the registers.
 
-    Cost: 80 ns a value, 4 us an answer with 4096 registers, 30 us more for bytes.
+    Cost: 80 ns a value; an answer 20 us with 4096 registers, bytes 35 us.
     """
 
     family = "HLL"
@@ -309,7 +310,8 @@ class Hll(Hashed):
         return self._sketch(self._union(partial, *others))
 
     def copy(self, partial: Any) -> Any:
-        return self._sketch(self._union(partial))
+        # By way of the bytes: 0.6 us, against 28 us for the union of one.
+        return library().hll_sketch.deserialize(partial.serialize_updatable())
 
     def combine(self, a: Any, b: Any) -> Any:
         return self.extend_with(a, [b])
@@ -425,7 +427,8 @@ class Frequent(Sketch):
     DataSketches ignores. Deterministic: which items survive depends on the order of rows and
     merges, and both are those of the window.
 
-    Memory: at most 25 bytes an item and the texts. Cost: 80 ns a value; an answer 30 ns an item.
+    Memory: at most 25 bytes an item and the texts. Cost: 80 ns a value; an answer 0.3 us for every
+    value that is kept count of.
     """
 
     max_items: int = 10_000
