@@ -45,7 +45,7 @@ KINDS = {"float": FLOATS, "int": INTS, "uint": UINTS}
 cdef class Kll:
     """A KLL sketch of 8-byte values: approximate quantiles from O(k) retained items.
 
-    k : accuracy: with 99 % confidence a quantile's rank is off by at most about 2.3 / k^0.9 of n
+    k : accuracy: with 99 % confidence a quantile's rank is off by at most about 2.3 / k^0.97 of n
         (``normalized_rank_error`` of the library). Up to about k values nothing is lost at all
     source : "float", "int" or "uint": what the cells hold. NaN has no rank and is left out
     seed : of the coins; sketches of different rows should have different ones
@@ -179,7 +179,7 @@ cdef class Kll:
         out[0] = FULL if many else SHORT
         out[1] = 2 if s.n == 1 else 1
         out[2] = FAMILY
-        out[3] = SORTED_FLAG | (EMPTY_FLAG if s.n == 0 else 0) | (SINGLE_FLAG if s.n == 1 else 0)
+        out[3] = SORTED_FLAG if many else SINGLE_FLAG if s.n == 1 else EMPTY_FLAG
         put(out + 4, s.k, 2)
         out[6] = MIN_WIDTH
         if many:

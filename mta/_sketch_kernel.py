@@ -102,7 +102,8 @@ class SketchKernel(PythonKernel):
         front = -((self._base - lo) // size)
         back = (hi - self._base) // size
         if front > back:  # within one block
-            return self._sketch.extend(self._sketch.zero(), self._values(lo, hi))
+            nothing = self._sketch.zero()
+            return self._sketch.join(nothing, self._values(lo, hi), nothing)
         self._cut_at(front if front == back else _split(front, back))
         suffix = self._suffix(front)
         if self._end < hi:

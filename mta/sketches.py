@@ -73,6 +73,7 @@ class Sketch:
     merge: bool = field(default=False, kw_only=True)  # the values are the bytes of sketches
 
     family: ClassVar[str]
+    answers: ClassVar[tuple[str, ...]]  # what can be lowered
     block: ClassVar[int]  # rows between two suffixes; see SketchKernel
 
     def __post_init__(self) -> None:
@@ -163,7 +164,7 @@ def _is_whole(value: object) -> bool:
 class Quantiles(Sketch):
     """Quantiles by KLL: ("quantile", q), a cell of the column's own type, or ("bytes", None).
 
-    k : a rank is off by more than ``2.3 / k^0.9`` or so of n with a probability of 1 %
+    k : a rank is off by more than ``2.3 / k^0.97`` or so of n with a probability of 1 %
         (1.33 % for 200; ``kll_doubles_sketch.get_normalized_rank_error``); 8 to 65535
     source : "float", "int" or "uint"; "int" writes the bytes of a sketch of longs (Spark's bigint)
 
@@ -182,6 +183,7 @@ class Quantiles(Sketch):
     source: str = "float"
 
     family = "quantiles"
+    answers = ("quantile", "bytes")
     block = 64
 
     def __post_init__(self) -> None:
@@ -246,6 +248,7 @@ class Hashed(Sketch):
 
     least_lg: ClassVar[int]
     most_lg: ClassVar[int]
+    answers = ("estimate", "bytes")
     block = 32
 
     def __post_init__(self) -> None:
@@ -435,6 +438,7 @@ class Frequent(Sketch):
     source: str = "int"
 
     family = "frequent items"
+    answers = ("items", "counts", "bytes")
     block = 32
 
     def __post_init__(self) -> None:
@@ -478,7 +482,11 @@ class Frequent(Sketch):
         return partial
 
     def extend_with(self, partial: Any, others: Iterable[Any]) -> Any:
-        _update_all(partial.merge, others)
+        for other in others:
+            # The library skips one that kept no item, and loses how many values it had dropped.
+            if other.is_empty() and other.total_weight > 0:
+                partial, other = self.copy(other), partial
+            partial.merge(other)
         return partial
 
     def copy(self, partial: Any) -> Any:
@@ -526,13 +534,5 @@ def make_sketch_kernel(
 ) -> SketchKernel:
     """A batch kernel that lowers (what, argument) pairs from the sketches of windows."""
     for what, _ in wanted:
-        _check(what in KNOWN[type(sketch)], f"{type(sketch).__name__} has no answer {what!r}")
+        _check(what in sketch.answers, f"{type(sketch).__name__} has no answer {what!r}")
     return SketchKernel(counter, sketch, wanted, items)
-
-
-KNOWN: dict[type[Sketch], tuple[str, ...]] = {
-    Quantiles: ("quantile", "bytes"),
-    Hll: ("estimate", "bytes"),
-    Theta: ("estimate", "bytes"),
-    Frequent: ("items", "counts", "bytes"),
-}
