@@ -17,6 +17,7 @@ from mta._algebra import (
 from mta._kernel import Counter, Kernel, Lists
 from mta._places import ArgKernel, FirstLastKernel, ListKernel
 from mta._rolling import MonoidKernel
+from mta._tallies import TallyKernel
 from mta.frames import Column
 from mta.functions import FUNCTIONS, Aggregate
 from mta.plan import Output, State
@@ -31,6 +32,11 @@ def make_kernel(state: State, outputs: list[Output], columns: Columns, counter: 
 
 
 Make = Callable[[State, list[Aggregate], list[str], Counter], Kernel]
+
+
+def _tally(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
+    wanted = [(a.fn, a.k) if a.fn == "most_common" else a.fn for a in aggs]
+    return TallyKernel(counter, wanted)
 
 
 def _monoid(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
@@ -88,6 +94,7 @@ _MAKERS: dict[str, Make] = {
     "ends": _ends,
     "arg": _arg,
     "list": _list,
+    "tally": _tally,
 }
 
 
