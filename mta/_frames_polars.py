@@ -125,8 +125,7 @@ def _lists(answer: Answer) -> pl.Series:
     items = _series(answer.items)
     of = np.repeat(np.arange(len(answer.lengths)), answer.lengths)
     filled = pl.DataFrame({"of": of, "items": items}).group_by("of", maintain_order=True).all()
-    lists = pl.Series(answer.name, [[]] * len(answer.lengths), pl.List(items.dtype))
-    lists = lists.scatter(np.flatnonzero(answer.lengths), filled["items"])
-    if answer.valid is not None:
-        lists = lists.scatter(np.flatnonzero(~answer.valid), None)
-    return lists
+    # An empty list is one of no values, which is null.
+    every = pl.DataFrame({"of": np.arange(len(answer.lengths))})
+    joined = every.join(filled, on="of", how="left", maintain_order="left")
+    return joined["items"].alias(answer.name)

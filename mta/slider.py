@@ -213,7 +213,10 @@ def taken_answer(
         valid = mine if valid is None else valid & mine
     if column.values is None:
         return Answer(name, rows, valid, column, rows=True, lengths=lengths)
-    return Answer(name, column.values[rows], valid, column, lengths=lengths)
+    values = column.values[rows]
+    if valid is not None and lengths is None and values.dtype.kind == "f":
+        values = np.where(valid, values, np.nan)
+    return Answer(name, values, valid, column, lengths=lengths)
 
 
 def join_answers(parts: list[Answer], frame: Frame) -> Answer:

@@ -1,4 +1,4 @@
-"""The table of the peers' wrong answers: mta is right in every line, and someone is wrong in most."""
+"""The table of the peers' wrong answers: mta is right in every line."""
 
 from __future__ import annotations
 
