@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
@@ -112,7 +113,7 @@ def data(
     """Columns ``t``, ``x`` and ``y`` (floats), ``w`` (weights), ``i`` (ints), ``s`` (texts),
     ``b`` (truths) and, typed at random, keys ``k0``, ``k1``."""
     n = draw(st.integers(0, max_size))
-    types = draw(st.sampled_from(list(KEYS))), draw(st.sampled_from(list(KEYS)))
+    types = draw(_any_of(*KEYS)), draw(_any_of(*KEYS))
     types = keys or types
     columns = {
         "t": (time_type, [tick * v for v in _column(draw, times(), n)]),
@@ -130,12 +131,31 @@ def data(
     return Data([dict(zip(names, v, strict=True)) for v in values_by_row], columns)
 
 
+# Making a strategy takes longer than drawing from it.
+
+
+@cache
 def _mostly(values: st.SearchStrategy) -> st.SearchStrategy:
     return st.one_of(values, values, values, SPECIAL_FLOATS)
 
 
+@cache
+def _lists(values: st.SearchStrategy, n: int) -> st.SearchStrategy:
+    return st.lists(values, min_size=n, max_size=n)
+
+
+@lru_cache(maxsize=None, typed=True)  # False is not 0
+def _any_of(*choices: Any) -> st.SearchStrategy:
+    return st.sampled_from(choices)
+
+
+@cache
+def _some_of(*choices: str) -> st.SearchStrategy:
+    return st.lists(st.sampled_from(choices), min_size=1, max_size=5)
+
+
 def _column(draw: st.DrawFn, values: st.SearchStrategy, n: int) -> list:
-    return draw(st.lists(values, min_size=n, max_size=n))
+    return draw(_lists(values, n))
 
 
 # ---- specs -----------------------------------------------------------------------------------
@@ -152,16 +172,20 @@ def aggregates(
 
     numerics, overflow : those of sums and means to draw from
     """
-    some = draw(st.lists(st.sampled_from(("count", "count_all", *fns)), min_size=1, max_size=5))
+    some = draw(_some_of("count", "count_all", *fns))
     out = {}
     for number, fn in enumerate(some):
         a = draw(aggregate(fn))
         if fn in ("sum", "mean"):
-            a = a._replace(numerics=draw(st.sampled_from(numerics)))
+            a = a._replace(numerics=draw(_any_of(*numerics)))
         if fn == "sum" and a.col == "i":
-            a = a._replace(overflow=draw(st.sampled_from(overflow)))
+            a = a._replace(overflow=draw(_any_of(*overflow)))
         out[f"a{number}"] = a
     return out
+
+
+MIN_COUNTS = st.one_of(st.none(), st.integers(0, 4))
+RANGES = st.integers(1, 8)
 
 
 @st.composite
@@ -169,9 +193,9 @@ def aggregate(draw: st.DrawFn, fn: str) -> Agg:
     """One aggregate with any columns that it can read, and any options."""
 
     def one_of(*choices: Any) -> Any:
-        return draw(st.sampled_from(choices))
+        return draw(_any_of(*choices))
 
-    a = Agg(fn, min_count=draw(st.one_of(st.none(), st.integers(0, 4))))
+    a = Agg(fn, min_count=draw(MIN_COUNTS))
     if fn == "count_all":
         return a
     if fn in ("var", "std", "cov"):
@@ -222,22 +246,22 @@ def rollings(
     draw: st.DrawFn, fns: tuple[str, ...] = NUMERIC, tick: int = 1, **options: Any
 ) -> Rolling:
     """Any trailing window over the columns of ``data``; ``options`` are those of aggregates."""
-    kind = draw(st.sampled_from(["time", "time", "rows", "all"]))
-    on = draw(st.sampled_from(["t", None])) if kind != "time" else "t"
-    lag = draw(st.sampled_from([0, 0, 0, 1, 3, -1, -4]))
-    by = draw(st.sampled_from([(), (), ("k0",), ("k0", "k1")]))
+    kind = draw(_any_of("time", "time", "rows", "all"))
+    on = draw(_any_of("t", None)) if kind != "time" else "t"
+    lag = draw(_any_of(0, 0, 0, 1, 3, -1, -4))
+    by = draw(_any_of((), (), ("k0",), ("k0", "k1")))
     by_time = on is not None and kind != "rows"
-    arrival = not (by_time and lag < 0) and draw(st.booleans())
+    arrival = not (by_time and lag < 0) and draw(_any_of(False, True))
     return Rolling(
         aggs=draw(aggregates(fns, **options)),
         kind=kind,
-        range=None if kind == "all" else draw(st.integers(1, 8)) * (tick if by_time else 1),
+        range=None if kind == "all" else draw(RANGES) * (tick if by_time else 1),
         on=on,
         by=by,
-        closed=draw(st.sampled_from(CLOSED)),
+        closed=draw(_any_of(*CLOSED)),
         lag=lag * (tick if by_time else 1),
         ties="arrival" if arrival else "peers",
-        min_periods=draw(st.sampled_from([None, None, 1, 3])),
+        min_periods=draw(_any_of(None, None, 1, 3)),
     )
 
 
