@@ -82,7 +82,7 @@ def test_rows_that_are_selected(agg, values, others, expected):
     [
         (Agg("count_distinct"), [1.0, None, -0.0, 0.0, NAN, 1.0, NAN], 3),
         (Agg("count_distinct", nan="skip"), [1.0, NAN], 1),
-        (Agg("count_distinct"), [None], None),
+        (Agg("count_distinct"), [None], 0),
         (Agg("mode"), ["b", "a", "a", "b", None, None, None], "b"),
         (Agg("mode"), [3, 1, 1, 2, 1], 1),
         (Agg("mode"), [NAN, 0.0, NAN], NAN),
