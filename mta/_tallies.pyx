@@ -30,11 +30,11 @@ cdef extern from *:
 
 cdef enum:
     AHEAD = 8                # rows whose slots are fetched before their turn
-    FAR = 1 << 13            # slots of a table that no longer fits the nearest cache
+    FAR = 1 << 16            # slots of a table that no longer fits the nearest cache
     SPARSE = 1 << 15         # up to so many codes the table is kept sparse, which is faster
     SMALLEST = 16
     WASTE = 64               # slots per code inside beyond which the table is made anew, smaller
-    SPARE = 7                # codes kept in order beyond those that are asked for
+    SPARE = 7                # codes kept in order beyond twice those that are listed
     MOST_ROWS = 0xFFFFFFF0    # that 32 bits can tell
 
 
@@ -50,33 +50,50 @@ cdef inline uint32_t tag_of(int64_t code) noexcept nogil:
 
 cdef int make_codes(Codes* t, int64_t first, int64_t live) except -1 nogil:
     """Make the table anew, with room for more codes than are inside: O(1) amortised a row."""
-    cdef int64_t capacity = SMALLEST, i, j, gone = first - 1 - t.base
-    cdef Slot* slots
-    cdef Slot slot
+    cdef int64_t capacity = SMALLEST, i, n = 0, gone = first - 1 - t.base
     cdef bint sparse = live <= SPARSE
+    cdef Slot* kept = <Slot*> malloc((live + 1) * sizeof(Slot))
     while capacity * (2 if sparse else 7) < live * 16:
         capacity *= 2
-    slots = <Slot*> calloc(capacity, sizeof(Slot))
-    if slots == NULL:
+    if kept != NULL:
+        # Which of them are inside is beyond guessing: every slot is copied, and most are overwritten.
+        for i in range(t.capacity):
+            kept[n] = t.slots[i]
+            n += t.slots[i].row > gone
+    if kept == NULL or not clear_codes(t, capacity):
+        free(kept)
         with gil:
             raise MemoryError(f"{live} distinct values")
-    t.used = 0
-    t.shift = 32 - lowest_bit(capacity)
-    for i in range(t.capacity):
-        slot = t.slots[i]
-        if slot.row != 0 and slot.row > gone:
-            j = slot.tag >> t.shift
-            while slots[j].row:
-                j = (j + 1) & (capacity - 1)
-            slots[j].row = <uint32_t> (slot.row - gone)
-            slots[j].tag = slot.tag
-            t.used += 1
-    free(t.slots)
-    t.slots = slots
-    t.capacity = capacity
+    for i in range(n):
+        keep_slot(t, Slot(<uint32_t> (kept[i].row - gone), kept[i].tag))
+    free(kept)
+    t.used = n
     t.most = capacity // 2 if sparse else capacity // 16 * 11
     t.base = first - 1
     return 0
+
+
+cdef bint clear_codes(Codes* t, int64_t capacity) noexcept nogil:
+    """An empty table; false where there is no memory for one."""
+    cdef Slot* slots
+    if capacity == t.capacity:
+        memset(t.slots, 0, capacity * sizeof(Slot))
+        return True
+    slots = <Slot*> calloc(capacity, sizeof(Slot))
+    if slots == NULL:
+        return False
+    free(t.slots)
+    t.slots = slots
+    t.capacity = capacity
+    t.shift = 32 - lowest_bit(capacity)
+    return True
+
+
+cdef inline void keep_slot(Codes* t, Slot slot) noexcept nogil:
+    cdef int64_t i = slot.tag >> t.shift
+    while t.slots[i].row:
+        i = (i + 1) & (t.capacity - 1)
+    t.slots[i] = slot
 
 
 cdef inline int64_t put_row(Codes* t, const Cell* x, int64_t first, int64_t row) noexcept nogil:
@@ -472,9 +489,9 @@ cdef class TallyKernel(Kernel):
         self.tally.end = INT64_MIN
         for k, what in enumerate(wanted):
             self.most[k] = places_of(what)
+            self.deepest = max(self.deepest, self.most[k])
             if self.most[k] >= 0:
-                self.deepest = max(self.deepest, self.most[k])
-                self.tally.room = max(self.tally.room, max(self.most[k], 1) + SPARE)
+                self.tally.room = 2 * self.deepest + SPARE if self.deepest else 2
         if self.tally.room > 0:
             self.tally.leaders = <Leader*> malloc(self.tally.room * sizeof(Leader))
             self.tally.gaps = <Gap*> malloc((self.tally.room + 1) * sizeof(Gap))
