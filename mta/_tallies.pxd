@@ -62,6 +62,7 @@ cdef struct Tally:
     Leader* leaders
     int64_t n
     int64_t room        # 0: only `distinct` is asked for
+    int64_t lost        # where there are none: no code occurs more often than this
     Gap* gaps
 
 

@@ -175,7 +175,9 @@ cdef struct Best:
     int64_t i
 
 
-cdef inline void scan_nodes(const Tally* t, Best* best, int level, int64_t i, int64_t stop) noexcept nogil:
+cdef inline bint scan_nodes(const Tally* t, Best* best, int level, int64_t i, int64_t stop,
+                            uint32_t most) noexcept nogil:
+    """Whether a node has reached the most that is possible."""
     cdef const uint32_t* nodes = t.counts[level]
     cdef int64_t mask = t.masks[level]
     while i < stop:
@@ -183,31 +185,44 @@ cdef inline void scan_nodes(const Tally* t, Best* best, int level, int64_t i, in
             best.count = nodes[i & mask]
             best.level = level
             best.i = i
+            if best.count >= most:
+                return True
         i += 1
+    return False
 
 
-cdef Leader best_of(const Tally* t, int64_t row, int64_t stop) noexcept nogil:
-    """The most frequent of the codes whose first row is in [row, stop), and the first of them.
+cdef void find_best(const Tally* t, Best* best, int64_t row, int64_t stop, uint32_t most) noexcept nogil:
+    """The node with the greatest count of those that make up [row, stop), and the first of them.
 
-    Up from `row` over whole nodes as long as they fit, down to `stop`, then down to the row.
+    Up from `row` over whole nodes as long as they fit, then down to `stop`.
     """
-    cdef Best best = Best(0, 0, row)
     cdef int level = 0
     cdef int64_t i = row, end
     while level < t.top and i < stop >> (FAN_BITS * level):
         end = min((i + FAN - 1) & -FAN, stop >> (FAN_BITS * level))
-        scan_nodes(t, &best, level, i, end)
+        if scan_nodes(t, best, level, i, end, most):
+            return
         i = end
         if i & (FAN - 1):
             break
         i >>= FAN_BITS
         level += 1
     while True:
-        scan_nodes(t, &best, level, i, stop >> (FAN_BITS * level))
-        if level == 0:
-            break
-        i = max(i, stop >> (FAN_BITS * level)) << FAN_BITS
+        end = stop >> (FAN_BITS * level)
+        if scan_nodes(t, best, level, i, end, most) or level == 0:
+            return
+        i = max(i, end) << FAN_BITS
         level -= 1
+
+
+cdef Leader best_of(const Tally* t, int64_t row, int64_t stop, uint32_t most) noexcept nogil:
+    """The most frequent of the codes whose first row is in [row, stop), and the first of them.
+
+    most : none of them is more frequent than this
+    """
+    cdef Best best = Best(0, 0, row)
+    if most > 0:
+        find_best(t, &best, row, stop, most)
     while best.level > 0:
         best.level -= 1
         best.i <<= FAN_BITS
@@ -231,6 +246,8 @@ cdef inline void raise_leader(Tally* t, int64_t row, int64_t count) noexcept nog
         if t.n == t.distinct - (count == 1) and count == 1 and t.n < t.room:
             leaders[t.n] = now    # all codes are leaders
             t.n += 1
+        elif t.n == 0:
+            t.lost = max(t.lost, count)
         return
     if precedes(leaders[i], Leader(row, count - 1)):    # it was none so far
         if t.n < t.room:
@@ -262,6 +279,7 @@ cdef inline void lower_leader(Tally* t, int64_t row, int64_t count, int64_t next
         leaders[i] = now
     else:
         t.n -= 1    # others, not among the leaders, may precede it now
+        t.lost = count
 
 
 cdef void find_leaders(Tally* t) noexcept nogil:
@@ -271,7 +289,7 @@ cdef void find_leaders(Tally* t) noexcept nogil:
     cdef Gap* gap = t.gaps
     gap[0].row = t.first
     gap[0].stop = (t.end + whole - 1) & -whole    # what is beyond `end` is 0
-    gap[0].best = best_of(t, gap[0].row, gap[0].stop)
+    gap[0].best = best_of(t, gap[0].row, gap[0].stop, t.leaders[0].count if t.n else t.lost)
     t.n = 0
     while t.n < t.room and t.n < t.distinct:
         k = 0
@@ -288,9 +306,9 @@ cdef void find_leaders(Tally* t) noexcept nogil:
 cdef void split_gap(const Tally* t, Gap* gap, Gap* right) noexcept nogil:
     right.row = gap.best.row + 1
     right.stop = gap.stop
-    right.best = best_of(t, right.row, right.stop)
+    right.best = best_of(t, right.row, right.stop, gap.best.count)
     gap.stop = gap.best.row
-    gap.best = best_of(t, gap.row, gap.stop)
+    gap.best = best_of(t, gap.row, gap.stop, gap.best.count - 1)
 
 
 # ------------------------------------------------------------------------------ rows come and go
