@@ -6,6 +6,7 @@
 
 #include "_precise.h"
 
+#include <stddef.h>
 #include <string.h>
 
 /* In structs that malloc places. */
@@ -102,9 +103,10 @@ MTA_INLINE int mta_scale_of(double d) {
     return scale;
 }
 
-/* Sums of powers p of one column at a scale that is higher by `up`. */
-MTA_INLINE double mta_rescaled(double sum, int power, int up) {
-    return up ? ldexp(sum, -MTA_STEP * up * power) : sum;
+/* What a scale that is higher by `up` multiplies a sum of first powers with; 0 for what is then out
+   of sight. Only sums of zeros go to a lower one. */
+MTA_INLINE double mta_down(int64_t up) {
+    return up > MTA_TOP ? 0.0 : up < 0 ? 1.0 : mta_two_to((int)(-MTA_STEP * up));
 }
 
 /* --------------------------------------------------------------------------------- differences */
@@ -188,14 +190,16 @@ MTA_INLINE double mta_before(const mta_column *c, int scale) {
     return scale == MTA_TOP && !c->i ? 0.25 : 1.0;
 }
 
-/* Differences of n rows, 0 where a row is null, before they are scaled. Returns how many of them,
-   from the front (or, backwards, from the end), are below the limit of the scale. */
-MTA_INLINE int64_t mta_differences(const mta_column *c, const uint8_t *valid, int scale,
-                                   int backwards, int64_t row, int64_t n, double *hi, double *lo) {
-    const double limit = mta_scale_limit(scale);
-    int64_t j, odd = 0;
+MTA_INLINE void mta_differences(const mta_column *c, const uint8_t *valid, int scale, int64_t row,
+                                int64_t n, double *hi, double *lo) {
     if (c->i) mta_int_differences(c, valid, row, n, hi, lo);
     else mta_float_differences(c, valid, mta_before(c, scale), row, n, hi, lo);
+}
+
+/* How many of n differences, from the front (or, backwards, the end), are of this scale. */
+MTA_INLINE int64_t mta_fit(const double *hi, int64_t n, int scale, int backwards) {
+    const double limit = mta_scale_limit(scale);
+    int64_t j, odd = 0;
     if (scale == MTA_TOP) return n;
     for (j = 0; j < n; j++) odd |= !(fabs(hi[j]) < limit);
     if (!odd) return n;
@@ -205,6 +209,22 @@ MTA_INLINE int64_t mta_differences(const mta_column *c, const uint8_t *valid, in
     }
     for (j = 0; fabs(hi[j]) < limit;) j++;
     return j;
+}
+
+/* Differences of n rows, 0 where a row is null, before they are scaled, and how many of them fit the
+   scale. That becomes the one of the row next to those that are in already; or, as long as all
+   of these are at k, of the next row that is not. */
+MTA_INLINE int64_t mta_fitting_differences(const mta_column *c, const uint8_t *valid, int *scale,
+                                           int none_yet, int backwards, int64_t row, int64_t n,
+                                           double *hi, double *lo) {
+    int64_t j = backwards ? n - 1 : 0, step = backwards ? -1 : 1, left = none_yet ? n : 1;
+    mta_differences(c, valid, *scale, row, n, hi, lo);
+    for (; left > 1 && hi[j] == 0.0; left--) j += step;
+    if (*scale < MTA_TOP && !(fabs(hi[j]) < mta_scale_limit(*scale))) {
+        *scale = mta_scale_of(hi[j]);
+        if (*scale == MTA_TOP) mta_differences(c, valid, *scale, row, n, hi, lo);
+    }
+    return mta_fit(hi, n, *scale, backwards);
 }
 
 /* What takes these differences to their scale. */
@@ -238,15 +258,56 @@ MTA_INLINE mta_dd mta_shift(mta_dd from, mta_dd to, int *scale) {
 
 /* ----------------------------------------------------------------------------------- transposes */
 
-/* Four columns of doubles into rows of four: to[j] is row j, `stride` bytes apart. */
-MTA_INLINE void mta_transpose(const double *a, const double *b, const double *c, const double *d,
-                              int64_t n, void *to, int64_t stride) {
-    char *out = (char *)to;
+#if defined(__clang__) || __GNUC__ >= 12
+#define MTA_SHUFFLE(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l)
+#else
+typedef int64_t mta_places __attribute__((vector_size(32)));
+#define MTA_SHUFFLE(a, b, i, j, k, l) __builtin_shuffle(a, b, (mta_places){i, j, k, l})
+#endif
+
+/* Rows of four into columns of four. */
+MTA_INLINE void mta_turn(mta_four *r) {
+    mta_four a = MTA_SHUFFLE(r[0], r[1], 0, 4, 2, 6), b = MTA_SHUFFLE(r[0], r[1], 1, 5, 3, 7);
+    mta_four c = MTA_SHUFFLE(r[2], r[3], 0, 4, 2, 6), d = MTA_SHUFFLE(r[2], r[3], 1, 5, 3, 7);
+    r[0] = MTA_SHUFFLE(a, c, 0, 1, 4, 5);
+    r[1] = MTA_SHUFFLE(b, d, 0, 1, 4, 5);
+    r[2] = MTA_SHUFFLE(a, c, 2, 3, 6, 7);
+    r[3] = MTA_SHUFFLE(b, d, 2, 3, 6, 7);
+}
+
+#define MTA_COLUMNS(block, j) \
+    (const double *const[]){(block)[0] + (j), (block)[1] + (j), (block)[2] + (j), (block)[3] + (j)}
+
+/* n numbers of four columns into the lanes at `at` in n structs of a size. */
+MTA_INLINE void mta_columns_to_lanes(const double *const *columns, int64_t n, void *structs,
+                                     size_t size, size_t at) {
+    char *out = (char *)structs + at;
     int64_t j;
-    for (j = 0; j < n; j++, out += stride) {
-        mta_lanes r = {a[j], b[j], c[j], d[j]};
-        memcpy(out, &r, sizeof r);
+    int p;
+    for (j = 0; j + 4 <= n; j += 4, out += 4 * size) {
+        mta_four r[4];
+        for (p = 0; p < 4; p++) r[p] = *(const mta_lanes *)(columns[p] + j);
+        mta_turn(r);
+        for (p = 0; p < 4; p++) *(mta_lanes *)(out + p * size) = r[p];
     }
+    for (; j < n; j++, out += size)
+        *(mta_lanes *)out = (mta_lanes){columns[0][j], columns[1][j], columns[2][j], columns[3][j]};
+}
+
+/* And back. */
+MTA_INLINE void mta_lanes_to_columns(const void *structs, size_t size, size_t at, int64_t n,
+                                     double (*columns)[MTA_BLOCK]) {
+    const char *in = (const char *)structs + at;
+    int64_t j;
+    int p;
+    for (j = 0; j + 4 <= n; j += 4, in += 4 * size) {
+        mta_four r[4];
+        for (p = 0; p < 4; p++) r[p] = *(const mta_lanes *)(in + p * size);
+        mta_turn(r);
+        for (p = 0; p < 4; p++) *(mta_lanes *)(columns[p] + j) = r[p];
+    }
+    for (; j < n; j++, in += size)
+        for (p = 0; p < 4; p++) columns[p][j] = (*(const mta_lanes *)in)[p];
 }
 
 #endif

@@ -17,36 +17,23 @@ typedef struct {
     const uint8_t *valid;
 } mta_pairs_rows;
 
-/* What a lane is the sum of: x and y to these powers. */
-static const int8_t mta_pairs_powers[4][2] = {{1, 0}, {0, 1}, {1, 1}, {0, 2}};
-
 MTA_INLINE int64_t mta_scales(int x, int y) { return 64 * x + y + 32; }
 MTA_INLINE int mta_scale_x(int64_t scales) { return (int)(scales >> 6); }
 MTA_INLINE int mta_scale_y(int64_t scales) { return (int)(scales & 63) - 32; }
-
-MTA_INLINE int64_t mta_higher_scales(int64_t a, int64_t b) {
-    int ax = mta_scale_x(a), bx = mta_scale_x(b), ay = mta_scale_y(a), by = mta_scale_y(b);
-    return mta_scales(ax > bx ? ax : bx, ay > by ? ay : by);
-}
 
 MTA_INLINE void mta_pairs_clear(mta_pairs *r) {
     memset(r, 0, sizeof *r);
     r->scales = mta_scales(MTA_BOTTOM, MTA_BOTTOM);
 }
 
-MTA_INLINE double mta_pairs_rescaled(double sum, const int8_t *power, int x, int y) {
-    return mta_rescaled(mta_rescaled(sum, power[0], x), power[1], y);
-}
-
-MTA_COLD static void mta_pairs_rescale(mta_pairs *r, int64_t scales) {
-    int x = mta_scale_x(scales) - mta_scale_x(r->scales);
-    int y = mta_scale_y(scales) - mta_scale_y(r->scales), p;
-    for (p = 0; p < 4; p++) {
-        r->hi[p] = mta_pairs_rescaled(r->hi[p], mta_pairs_powers[p], x, y);
-        r->lo[p] = mta_pairs_rescaled(r->lo[p], mta_pairs_powers[p], x, y);
-    }
-    r->xx_hi = mta_rescaled(r->xx_hi, 2, x);
-    r->xx_lo = mta_rescaled(r->xx_lo, 2, x);
+MTA_INLINE void mta_pairs_rescale(mta_pairs *r, int64_t scales) {
+    double x = mta_down(mta_scale_x(scales) - mta_scale_x(r->scales));
+    double y = mta_down(mta_scale_y(scales) - mta_scale_y(r->scales));
+    mta_four factors = {x, y, x * y, y * y};
+    r->hi *= factors;
+    r->lo *= factors;
+    r->xx_hi *= x * x;
+    r->xx_lo *= x * x;
     r->scales = scales;
 }
 
@@ -60,60 +47,69 @@ MTA_INLINE void mta_pairs_add(mta_pairs *out, const mta_pairs *a, const mta_pair
     out->scales = a->scales;
 }
 
-MTA_INLINE void mta_pairs_join(mta_pairs *out, const mta_pairs *a, const mta_pairs *b) {
-    if (__builtin_expect(a->scales != b->scales, 0)) {
-        mta_pairs x = *a, y = *b;
-        int64_t scales = mta_higher_scales(x.scales, y.scales);
-        mta_pairs_rescale(&x, scales);
-        mta_pairs_rescale(&y, scales);
-        mta_pairs_add(out, &x, &y);
-        return;
-    }
-    mta_pairs_add(out, a, b);
+/* Nothing but values of a column equal to its k: no square underflows at a scale that a value has.
+   Such a partial may have any scale of that column. */
+MTA_INLINE int mta_pairs_no_x(const mta_pairs *r) { return r->xx_hi == 0.0; }
+MTA_INLINE int mta_pairs_no_y(const mta_pairs *r) { return r->hi[3] == 0.0; }
+MTA_INLINE int mta_pairs_none(const mta_pairs *r) { return mta_pairs_no_x(r) && mta_pairs_no_y(r); }
+
+/* The scales that the values of both need. */
+MTA_INLINE int64_t mta_common_scales(const mta_pairs *a, const mta_pairs *b) {
+    int ax = mta_scale_x(a->scales), bx = mta_scale_x(b->scales);
+    int ay = mta_scale_y(a->scales), by = mta_scale_y(b->scales);
+    int x = mta_pairs_no_x(a) || (!mta_pairs_no_x(b) && bx > ax) ? bx : ax;
+    int y = mta_pairs_no_y(a) || (!mta_pairs_no_y(b) && by > ay) ? by : ay;
+    return mta_scales(x, y);
 }
 
-/* Differences of one column. Returns how many fit, after r has gone up to a scale that one does. */
-MTA_INLINE int64_t mta_pairs_differences(const mta_pairs_rows *rows, int which, mta_pairs *r,
-                                         int backwards, int64_t lo, int64_t n, double *h, double *l) {
-    const mta_column *c = &rows->columns[which];
-    int64_t fit;
-    int x = mta_scale_x(r->scales), y = mta_scale_y(r->scales);
-    while (!(fit = mta_differences(c, rows->valid, which ? y : x, backwards, lo, n, h, l))) {
-        *(which ? &y : &x) = mta_scale_of(h[backwards ? n - 1 : 0]);
-        mta_pairs_rescale(r, mta_scales(x, y));
+MTA_INLINE void mta_pairs_join(mta_pairs *out, const mta_pairs *a, const mta_pairs *b) {
+    mta_pairs x, y;
+    if (__builtin_expect(a->scales == b->scales, 1)) {
+        mta_pairs_add(out, a, b);
+    } else if (mta_pairs_none(a) || mta_pairs_none(b)) {
+        *out = mta_pairs_none(a) ? *b : *a;
+    } else {
+        x = *a;
+        y = *b;
+        mta_pairs_rescale(&x, mta_common_scales(a, b));
+        mta_pairs_rescale(&y, x.scales);
+        mta_pairs_add(out, &x, &y);
     }
-    return fit;
 }
 
 MTA_CLONES
 static int64_t mta_pairs_prepare(const mta_pairs_rows *rows, mta_pairs *r, int64_t lo, int64_t hi,
                                  int backwards, mta_pairs *one) {
-    double xh[MTA_BLOCK], xl[MTA_BLOCK], yh[MTA_BLOCK], yl[MTA_BLOCK], xyh[MTA_BLOCK];
-    double xyl[MTA_BLOCK], yyh[MTA_BLOCK], yyl[MTA_BLOCK], xxh[MTA_BLOCK], xxl[MTA_BLOCK];
+    double h[4][MTA_BLOCK], l[4][MTA_BLOCK], xxh[MTA_BLOCK], xxl[MTA_BLOCK], after_x, after_y;
+    int x = mta_scale_x(r->scales), y = mta_scale_y(r->scales);
+    const mta_column *c = rows->columns;
     int64_t n = hi - lo, fit, other, j;
-    double ax, ay;
-    fit = mta_pairs_differences(rows, 0, r, backwards, lo, n, xh, xl);
-    other = mta_pairs_differences(rows, 1, r, backwards, lo, n, yh, yl);
+    fit = mta_fitting_differences(&c[0], rows->valid, &x, mta_pairs_no_x(r), backwards, lo, n,
+                                  h[0], l[0]);
+    other = mta_fitting_differences(&c[1], rows->valid, &y, mta_pairs_no_y(r), backwards, lo, n,
+                                    h[1], l[1]);
     fit = fit < other ? fit : other;
-    ax = mta_after(&rows->columns[0], mta_scale_x(r->scales));
-    ay = mta_after(&rows->columns[1], mta_scale_y(r->scales));
+    if (mta_scales(x, y) != r->scales) mta_pairs_rescale(r, mta_scales(x, y));
+    after_x = mta_after(&c[0], x);
+    after_y = mta_after(&c[1], y);
     for (j = 0; j < n; j++) {
-        mta_dd x = {xh[j] * ax, xl[j] * ax}, y = {yh[j] * ay, yl[j] * ay};
-        mta_dd xy = mta_dd_mul(x, y), yy = mta_dd_square(y), xx = mta_dd_square(x);
-        xh[j] = x.hi;
-        xl[j] = x.lo;
-        yh[j] = y.hi;
-        yl[j] = y.lo;
-        xyh[j] = xy.hi;
-        xyl[j] = xy.lo;
-        yyh[j] = yy.hi;
-        yyl[j] = yy.lo;
+        mta_dd x = {h[0][j] * after_x, l[0][j] * after_x}, xx = mta_dd_square(x);
+        mta_dd y = {h[1][j] * after_y, l[1][j] * after_y}, yy = mta_dd_square(y);
+        mta_dd xy = mta_dd_mul(x, y);
+        h[0][j] = x.hi;
+        l[0][j] = x.lo;
+        h[1][j] = y.hi;
+        l[1][j] = y.lo;
+        h[2][j] = xy.hi;
+        l[2][j] = xy.lo;
+        h[3][j] = yy.hi;
+        l[3][j] = yy.lo;
         xxh[j] = xx.hi;
         xxl[j] = xx.lo;
     }
     other = backwards ? n - fit : 0;
-    mta_transpose(xh + other, yh + other, xyh + other, yyh + other, fit, &one->hi, sizeof *one);
-    mta_transpose(xl + other, yl + other, xyl + other, yyl + other, fit, &one->lo, sizeof *one);
+    mta_columns_to_lanes(MTA_COLUMNS(h, other), fit, one, sizeof *one, offsetof(mta_pairs, hi));
+    mta_columns_to_lanes(MTA_COLUMNS(l, other), fit, one, sizeof *one, offsetof(mta_pairs, lo));
     for (j = 0; j < fit; j++) {
         one[j].xx_hi = xxh[other + j];
         one[j].xx_lo = xxl[other + j];
@@ -187,8 +183,8 @@ static inline void mta_pairs_combine(mta_pairs_part *out, const mta_pairs_part *
         *out = a->n ? *a : *b;
         return;
     }
-    scale_x = mta_scale_x(mta_higher_scales(x.scales, y.scales));
-    scale_y = mta_scale_y(mta_higher_scales(x.scales, y.scales));
+    scale_x = mta_scale_x(mta_common_scales(&x, &y));
+    scale_y = mta_scale_y(mta_common_scales(&x, &y));
     d = mta_shift(b->k[0], k0, &scale_x);
     e = mta_shift(b->k[1], k1, &scale_y);
     mta_pairs_rescale(&x, mta_scales(scale_x, scale_y));
@@ -249,12 +245,10 @@ MTA_CLONES
 static void mta_lower_pairs(const mta_pairs *part, const double *count, int64_t rows, int what,
                             double ddof, double *out) {
     double h[4][MTA_BLOCK], l[4][MTA_BLOCK], xxh[MTA_BLOCK], xxl[MTA_BLOCK], low[MTA_BLOCK];
-    int64_t i, p, scaled = 0;
+    int64_t i, scaled = 0;
+    mta_lanes_to_columns(part, sizeof *part, offsetof(mta_pairs, hi), rows, h);
+    mta_lanes_to_columns(part, sizeof *part, offsetof(mta_pairs, lo), rows, l);
     for (i = 0; i < rows; i++) {
-        for (p = 0; p < 4; p++) {
-            h[p][i] = part[i].hi[p];
-            l[p][i] = part[i].lo[p];
-        }
         xxh[i] = part[i].xx_hi;
         xxl[i] = part[i].xx_lo;
         scaled |= part[i].scales != mta_scales(0, 0);

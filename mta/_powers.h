@@ -20,12 +20,11 @@ MTA_INLINE void mta_powers_clear(mta_powers *r) {
     r->scale = MTA_BOTTOM;
 }
 
-MTA_COLD static void mta_powers_rescale(mta_powers *r, int64_t scale) {
-    int p;
-    for (p = 0; p < 4; p++) {
-        r->hi[p] = mta_rescaled(r->hi[p], p + 1, (int)(scale - r->scale));
-        r->lo[p] = mta_rescaled(r->lo[p], p + 1, (int)(scale - r->scale));
-    }
+MTA_INLINE void mta_powers_rescale(mta_powers *r, int64_t scale) {
+    double down = mta_down(scale - r->scale), square = down * down;
+    mta_four factors = {down, square, square * down, square * square};
+    r->hi *= factors;
+    r->lo *= factors;
     r->scale = scale;
 }
 
@@ -36,26 +35,35 @@ MTA_INLINE void mta_powers_add(mta_powers *out, const mta_powers *a, const mta_p
     out->scale = a->scale;
 }
 
+/* Nothing but values equal to k: no square underflows at a scale that a value has. Such a partial may
+   have any scale. */
+MTA_INLINE int mta_powers_none(const mta_powers *r) { return r->hi[1] == 0.0; }
+
 MTA_INLINE void mta_powers_join(mta_powers *out, const mta_powers *a, const mta_powers *b) {
-    if (__builtin_expect(a->scale != b->scale, 0)) {
-        mta_powers x = *a, y = *b;
-        int64_t scale = x.scale > y.scale ? x.scale : y.scale;
-        mta_powers_rescale(&x, scale);
-        mta_powers_rescale(&y, scale);
+    mta_powers x, y;
+    if (__builtin_expect(a->scale == b->scale, 1)) {
+        mta_powers_add(out, a, b);
+    } else if (mta_powers_none(a) || mta_powers_none(b)) {
+        *out = mta_powers_none(a) ? *b : *a;
+    } else {
+        x = *a;
+        y = *b;
+        mta_powers_rescale(&x, x.scale > y.scale ? x.scale : y.scale);
+        mta_powers_rescale(&y, x.scale);
         mta_powers_add(out, &x, &y);
-        return;
     }
-    mta_powers_add(out, a, b);
 }
 
 MTA_CLONES
 static int64_t mta_powers_prepare(const mta_powers_rows *rows, mta_powers *r, int64_t lo, int64_t hi,
                                   int backwards, mta_powers *one) {
     double h[4][MTA_BLOCK], l[4][MTA_BLOCK], after;
-    int64_t n = hi - lo, fit, j;
-    while (!(fit = mta_differences(&rows->x, rows->valid, (int)r->scale, backwards, lo, n, h[0], l[0])))
-        mta_powers_rescale(r, mta_scale_of(h[0][backwards ? n - 1 : 0]));
-    after = mta_after(&rows->x, (int)r->scale);
+    int scale = (int)r->scale;
+    int64_t n = hi - lo, j;
+    int64_t fit = mta_fitting_differences(&rows->x, rows->valid, &scale, mta_powers_none(r),
+                                          backwards, lo, n, h[0], l[0]);
+    if (scale != r->scale) mta_powers_rescale(r, scale);
+    after = mta_after(&rows->x, scale);
     for (j = 0; j < n; j++) {
         mta_dd d = {h[0][j] * after, l[0][j] * after}, d2 = mta_dd_square(d);
         mta_dd d3 = mta_dd_mul(d2, d), d4 = mta_dd_square(d2);
@@ -68,9 +76,8 @@ static int64_t mta_powers_prepare(const mta_powers_rows *rows, mta_powers *r, in
         h[3][j] = d4.hi;
         l[3][j] = d4.lo;
     }
-    j = backwards ? n - fit : 0;
-    mta_transpose(h[0] + j, h[1] + j, h[2] + j, h[3] + j, fit, &one->hi, sizeof *one);
-    mta_transpose(l[0] + j, l[1] + j, l[2] + j, l[3] + j, fit, &one->lo, sizeof *one);
+    mta_columns_to_lanes(MTA_COLUMNS(h, backwards ? n - fit : 0), fit, one, sizeof *one, offsetof(mta_powers, hi));
+    mta_columns_to_lanes(MTA_COLUMNS(l, backwards ? n - fit : 0), fit, one, sizeof *one, offsetof(mta_powers, lo));
     for (j = 0; j < fit; j++) one[j].scale = r->scale;
     return fit;
 }
@@ -196,12 +203,9 @@ static void mta_lower_powers(const mta_powers *part, const double *count, int64_
                              int sample, double *out) {
     double h[4][MTA_BLOCK], l[4][MTA_BLOCK];
     const double least = sample ? (what == MTA_SKEW ? 3.0 : 4.0) : 1.0;
-    int64_t i, p;
-    for (i = 0; i < rows; i++)
-        for (p = 0; p < 4; p++) {
-            h[p][i] = part[i].hi[p];
-            l[p][i] = part[i].lo[p];
-        }
+    int64_t i;
+    mta_lanes_to_columns(part, sizeof *part, offsetof(mta_powers, hi), rows, h);
+    mta_lanes_to_columns(part, sizeof *part, offsetof(mta_powers, lo), rows, l);
 #define MTA_SUM(p) mta_dd_of(h[p][i], l[p][i])
 #define MTA_EACH(answer) for (i = 0; i < rows; i++) out[i] = count[i] >= least ? answer : NAN
     if (what == MTA_SKEW && sample)

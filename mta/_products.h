@@ -158,6 +158,7 @@ MTA_INLINE double mta_product_of_floats(const mta_products *r) {
     v = mta_products_normal(r);
     if (v.exponent >= -1022 && v.exponent <= 1022)
         return mta_round(v.hi, v.lo) * mta_two_to((int)v.exponent);
+    if (v.exponent > 1023) return copysign(INFINITY, v.hi);
     return mta_round_scaled(mta_dd_of(v.hi, v.lo), v.exponent);
 }
 
@@ -181,27 +182,24 @@ MTA_INLINE int mta_product_of_ints(const mta_products *r, int is_unsigned, int64
 
 /* The n-th root as 2^(exponent / n) (hi + lo)^(1/n). The whole part of the exponent is taken out, and
    what rounding loses of the rest is put back, so that the error is that of exp2 and of log2 / n. */
-MTA_INLINE double mta_geometric_mean(const mta_products *r, int64_t n) {
-    int64_t whole, rest;
-    double log, over, s, t, power, error;
+MTA_INLINE double mta_geometric_mean(const mta_products *r, double n) {
+    double whole, rest, log, s, t, power, error;
     mta_products v;
     if (r->has & (MTA_HAS_NAN | MTA_HAS_NEGATIVE)) return NAN;
     if (r->has & MTA_HAS_ZERO) return r->has & MTA_HAS_INF ? NAN : 0.0;
     if (r->has & MTA_HAS_INF) return INFINITY;
     v = mta_products_normal(r);
-    rest = v.exponent % n;
-    rest += rest < 0 ? n : 0;
-    whole = (v.exponent - rest) / n;
+    whole = rint((double)v.exponent / n);
+    rest = fma(-whole, n, (double)v.exponent); /* exact, and about n / 2 at most */
     log = log2(mta_round(v.hi, v.lo));
-    over = (double)n;
-    s = (double)rest + log;
-    t = s - (double)rest;
-    error = ((double)rest - (s - t)) + (log - t);
-    power = s / over;
-    error = (fma(-power, over, s) + error) / over;
+    s = rest + log;
+    t = s - rest;
+    error = (rest - (s - t)) + (log - t);
+    power = s / n;
+    error = (fma(-power, n, s) + error) / n;
     power = exp2(power);
     power += power * 0.6931471805599453 * error;
-    return ldexp(power, (int)whole);
+    return fabs(whole) < 1000.0 ? power * mta_two_to((int)whole) : ldexp(power, (int)whole);
 }
 
 enum { MTA_PRODUCT, MTA_GEOMETRIC_MEAN };
@@ -214,7 +212,7 @@ static void mta_lower_products(const mta_products *part, const double *count, in
     for (i = 0; i < rows; i++) {
         if (count[i] < 1.0) out[i] = NAN;
         else if (what == MTA_PRODUCT) out[i] = mta_product_of_floats(&part[i]);
-        else out[i] = mta_geometric_mean(&part[i], (int64_t)count[i]);
+        else out[i] = mta_geometric_mean(&part[i], count[i]);
     }
 }
 
