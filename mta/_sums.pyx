@@ -1,0 +1,342 @@
+"""Batch kernels for sums and means of other kinds than the default: exact, fast, or of wide integers.
+
+- `ExactSumKernel`: correctly rounded, whatever the values;
+- `FastSumKernel`: plain additions of doubles, for those who want no more;
+- `WideSumKernel`: integers whose sum may leave 64 bits.
+
+What has left a window leaves no trace in any of them.
+"""
+from libc.math cimport NAN
+from libc.stdint cimport int64_t
+from libc.string cimport memset
+
+from mta._core cimport Lowering
+from mta._kernel cimport Counter, Kernel
+from mta._monoids cimport SUM
+
+cdef extern from "_sums.h":
+    ctypedef struct Base "mta_dd":
+        pass
+    ctypedef struct Places "mta_places":
+        pass
+    int64_t cut "mta_cut"(const Grid* g, const double* x, int64_t n, Slices* out) nogil
+    int64_t cut_changes "mta_cut_changes"(const Grid* g, const double* x, const double* y, int64_t n,
+                                          Slices* out) nogil
+    int64_t sort_out "mta_sort_out"(const Grid* g, const double* x, int64_t n, Slices* slices,
+                                    Odd* odd) nogil
+    bint is_steady "mta_is_steady"(const int64_t* lo, const int64_t* hi, int64_t n, int64_t first,
+                                   int64_t last) nogil
+    Slices run_up "mta_run_up"(Slices start, Slices* slices, int64_t n) nogil
+    void join_slices "mta_join_slices"(Slices start, const Slices* entered, const Slices* left,
+                                       const int64_t* lo, const int64_t* hi, int64_t first,
+                                       int64_t last, int64_t n, Slices* out) nogil
+    void carry "mta_carry"(int64_t* high, int64_t* low) nogil
+    bint parts "mta_parts"(const Grid* g, const Slices* sums, int64_t n, double* high,
+                           double* low) nogil
+    Base exact_base "mta_exact_base"(const ExactSum* s) nogil
+    void add_base "mta_add_base"(Base base, int64_t n, double* high, double* low, double* slack) nogil
+    void sums_of_parts "mta_sums_of_parts"(const double* high, const double* low, int64_t n,
+                                           double* out) nogil
+    bint sums_within "mta_sums_within"(const double* high, const double* low, const double* slack,
+                                       int64_t n, double* out, int64_t* sure) nogil
+    bint means_within "mta_means_within"(const double* high, const double* low, const double* slack,
+                                         const int64_t* count, int64_t n, double* out,
+                                         int64_t* sure) nogil
+    void note_place "mta_note_place"(Places* p, double x) nogil
+    int choose_unit "mta_choose_unit"(const Places* p, int64_t rows) nogil
+
+
+cdef enum:
+    RUN = 256          # windows answered in one go
+    ROWS = 512         # rows that may enter, and that may leave, over them
+    SAMPLE = 1024      # rows that a grid is chosen from
+    PATIENCE = 4096    # rows between two choices, and as many more as the window holds
+    COARSER = 8        # places that a grid is made coarser by, where it has to be
+
+
+cdef struct Buffers:
+    # Of one run of windows: running totals of the rows that enter and of those that leave, the windows'
+    # sums from them, and these as doubles.
+    Slices entered[ROWS + 1]
+    Slices left[ROWS + 1]
+    Slices sums[RUN]
+    Odd odd_entered[ROWS + 1]
+    Odd odd_left[ROWS + 1]
+    Odd odd[RUN]
+    double high[RUN]
+    double low[RUN]
+    double slack[RUN]
+    int64_t sure[RUN]
+    int64_t counts[RUN]
+
+
+def check_wanted(wanted):
+    """Refuse what these kernels don't answer."""
+    for what, _ in wanted:
+        if what not in ("sum", "mean"):
+            raise ValueError(f"no {what!r} here, but sum and mean")
+
+
+cdef class ExactSumKernel(Kernel):
+    """sum and mean of floats, correctly rounded: the double nearest to the exact sum, or to the exact
+    quotient of sum and count, ties to even.
+
+    wanted : list of ("sum", 0) and ("mean", 0), one per answer
+
+    Infinite only where the rounded exact value is beyond the doubles; subnormals are exact. An exact
+    zero is 0.0, never -0.0. A NaN inside, or infinities of both signs, make NaN; one infinity makes
+    itself. The nulls of the column have to be 0.
+
+    The sum of the rows inside is held as two integers in units of a grid that spans 103 binary places
+    (`_sums.h`), and rows off the grid in a superaccumulator (`_superaccumulator.h`). Both are exact, so
+    rows that leave are subtracted, and no answer depends on the grid or on the way to it. When too
+    many rows are off the grid, it is chosen again, at O(1) amortised a row. Memory: 60 KB, whatever
+    the window.
+    """
+
+    cdef Lowering lowering
+    cdef ExactSum state
+    cdef Buffers buffers
+    cdef int64_t first    # of the rows in `state`
+    cdef int64_t last
+    cdef int64_t reach    # windows to try in one go: fewer where runs are cut short
+    cdef bint has_odd     # whether `odd` is filled for the run at hand
+    cdef int64_t seen     # rows since the grid was chosen; -1: there is none yet
+
+    def __cinit__(self, Counter counter, wanted):
+        check_wanted(wanted)
+        self.lowering = Lowering(wanted)
+        self.last = self.seen = -1
+        self.reach = RUN
+        exact_init(&self.state)
+
+    def __init__(self, Counter counter, wanted):
+        Kernel.__init__(self, counter)
+
+    def answer_to(self, arrays):
+        self.lowering.answer_to(arrays)
+
+    cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil:
+        cdef const int64_t* counts = self.counter.counts_from(start)
+        cdef int64_t i = start, run
+        self.scan.lo = lo
+        self.scan.hi = hi
+        while i < start + n:
+            if lo[i] >= self.last:
+                self.first = self.last = lo[i]
+                exact_clear(&self.state)
+            if self.seen < 0:
+                self.choose_grid()
+            run = self.take_run(i, start + n - i)
+            self.lower(i, run, counts)
+            i += run
+            self.mind_grid()
+        return -1
+
+    cdef int64_t take_run(self, int64_t i, int64_t most) noexcept nogil:
+        """Fill `sums` (and `odd`) for the windows from i on; how many."""
+        cdef const int64_t* lo = self.scan.lo
+        cdef const int64_t* hi = self.scan.hi
+        cdef int64_t asked = min(most, self.reach), n = asked
+        while n and (hi[i + n - 1] - self.last > ROWS or lo[i + n - 1] - self.first > ROWS):
+            n >>= 1
+        if n:
+            n = self.take_steady(i, n) or self.take_rows(i, n)
+        if not n:
+            n = self.take_window(i)
+        self.reach = min(RUN, 2 * self.reach) if n == asked else max(4, self.reach >> 1)
+        self.seen += hi[i + n - 1] - self.last
+        self.first = lo[i + n - 1]
+        self.last = hi[i + n - 1]
+        return n
+
+    cdef int64_t take_steady(self, int64_t i, int64_t n) noexcept nogil:
+        """n windows that each move by one row, if they do, and if all rows are on the grid; else 0."""
+        cdef ExactSum* s = &self.state
+        cdef const double* x = &self.scan.values.f
+        if s.off_rows or any_odd(&s.odd) or not is_steady(&self.scan.lo[i], &self.scan.hi[i], n,
+                                                          self.first, self.last):
+            return 0
+        if cut_changes(&s.grid, x + self.last, x + self.first, n, self.buffers.sums):
+            return 0
+        s.sum = run_up(s.sum, self.buffers.sums, n)
+        carry(&s.sum.high, &s.sum.low)
+        self.has_odd = False
+        return n
+
+    cdef int64_t take_rows(self, int64_t i, int64_t n) noexcept nogil:
+        """As many of n windows as there are before a row enters or leaves that is finite and off the
+        grid, which may be none."""
+        cdef Buffers* b = &self.buffers
+        cdef const int64_t* lo = &self.scan.lo[i]
+        cdef const int64_t* hi = &self.scan.hi[i]
+        cdef bint odd_entered = False, odd_left = False
+        cdef int64_t back = self.last + self.cut_rows(self.last, hi[n - 1], b.entered, b.odd_entered,
+                                                      &odd_entered)
+        cdef int64_t front = self.first + self.cut_rows(self.first, lo[n - 1], b.left, b.odd_left,
+                                                        &odd_left)
+        while n and (hi[n - 1] > back or lo[n - 1] > front):
+            n -= 1
+        if n == 0:
+            return 0
+        join_slices(self.state.sum, b.entered, b.left, lo, hi, self.first, self.last, n, b.sums)
+        self.has_odd = odd_entered or odd_left or any_odd(&self.state.odd)
+        if self.has_odd:
+            join_odd(&self.state.odd, b.odd_entered if odd_entered else NULL,
+                     b.odd_left if odd_left else NULL, lo, hi, self.first, self.last, n, b.odd)
+            self.state.odd = b.odd[n - 1]
+        self.state.sum = b.sums[n - 1]
+        carry(&self.state.sum.high, &self.state.sum.low)
+        return n
+
+    cdef int64_t cut_rows(self, int64_t first, int64_t stop, Slices* slices, Odd* odd,
+                          bint* has_odd) noexcept nogil:
+        """slices[k], odd[k]: of the k rows from `first` on, for every k up to the one returned."""
+        cdef const double* x = &self.scan.values.f + first
+        cdef Slices none = Slices(0, 0)
+        cdef int64_t n = stop - first
+        if cut(&self.state.grid, x, n, slices + 1):
+            has_odd[0] = True
+            n = sort_out(&self.state.grid, x, n, slices, odd)
+        slices[0] = none
+        run_up(none, slices + 1, n)
+        return n
+
+    cdef int64_t take_window(self, int64_t i) noexcept nogil:
+        """The window i alone, however many rows enter and leave."""
+        cdef int64_t n
+        self.seen += self.scan.hi[i] - self.last
+        while self.last < self.scan.hi[i]:
+            n = min(<int64_t> ROWS, self.scan.hi[i] - self.last)
+            exact_add(&self.state, &self.scan.values[self.last].f, n, 1)
+            self.last += n
+            self.mind_size()
+        while self.first < self.scan.lo[i]:
+            n = min(<int64_t> ROWS, self.scan.lo[i] - self.first)
+            exact_add(&self.state, &self.scan.values[self.first].f, n, -1)
+            self.first += n
+            self.mind_size()
+        self.buffers.sums[0] = self.state.sum
+        self.buffers.odd[0] = self.state.odd
+        self.has_odd = any_odd(&self.state.odd)
+        return 1
+
+    # --------------------------------------------------------------------- the grid
+
+    cdef void mind_size(self) noexcept nogil:
+        """A coarser grid where the sum outgrows this one."""
+        if exact_is_large(&self.state):
+            self.regrid(self.state.grid.unit + COARSER)
+
+    cdef void mind_grid(self) noexcept nogil:
+        """Another grid where one row in eight has missed this one; a choice costs what O(rows inside)
+        rows do, so as many come before the next."""
+        self.mind_size()
+        if 8 * self.state.missed > self.seen and self.seen > self.last - self.first + PATIENCE:
+            self.choose_grid()
+
+    cdef void choose_grid(self) noexcept nogil:
+        """The best grid for the rows inside and those that come next, by a sample."""
+        cdef Places places
+        cdef int64_t inside = self.last - self.first
+        memset(&places, 0, sizeof(places))
+        self.note_places(&places, self.first, inside)
+        self.note_places(&places, self.last, min(self.scan.rows - self.last, PATIENCE + inside))
+        self.regrid(choose_unit(&places, max(inside, <int64_t> 1 << 20)))
+
+    cdef void note_places(self, Places* places, int64_t first, int64_t n) noexcept nogil:
+        cdef int64_t row = first, stride = 1 + n // SAMPLE
+        while row < first + n:
+            note_place(places, self.scan.values[row].f)
+            row += stride
+
+    cdef void regrid(self, int unit) noexcept nogil:
+        """Count the rows inside anew, on this grid or the next coarser one that holds their sum."""
+        cdef int64_t row = self.first, n
+        self.state.grid = grid_of(unit)
+        exact_clear(&self.state)
+        while row < self.last:
+            n = min(<int64_t> ROWS, self.last - row)
+            exact_add(&self.state, &self.scan.values[row].f, n, 1)
+            row += n
+            if exact_is_large(&self.state):
+                unit += COARSER
+                self.state.grid = grid_of(unit)
+                exact_clear(&self.state)
+                row = self.first
+        self.state.missed = self.seen = 0
+
+    # ---------------------------------------------------------------- answers
+
+    cdef void lower(self, int64_t start, int64_t n, const int64_t* counts) noexcept nogil:
+        """The answers start..start + n from `sums`."""
+        cdef Buffers* b = &self.buffers
+        cdef bint fit = parts(&self.state.grid, b.sums, n, b.high, b.low)
+        cdef double* out
+        cdef int k
+        if not fit:
+            self.state.missed += n
+        if self.state.off_rows:
+            add_base(exact_base(&self.state), n, b.high, b.low, b.slack)
+        else:
+            memset(b.slack, 0, n * sizeof(double))
+        for k in range(self.lowering.n):
+            out = &self.lowering.wanted[k].out[start].f
+            if self.lowering.wanted[k].what == SUM:
+                self.lower_sums(n, fit, out)
+            else:
+                self.count(start, n, counts)
+                self.lower_means(n, fit, out)
+            if self.has_odd:
+                lower_odd(b.odd, n, out)
+
+    cdef void lower_sums(self, int64_t n, bint fit, double* out) noexcept nogil:
+        cdef Buffers* b = &self.buffers
+        cdef int64_t i
+        if fit and not self.state.off_rows:
+            sums_of_parts(b.high, b.low, n, out)
+        elif not (fit and sums_within(b.high, b.low, b.slack, n, out, b.sure)):
+            for i in range(n):
+                if not (fit and b.sure[i]):
+                    out[i] = exact_lower(&self.state, b.sums[i])
+
+    cdef void lower_means(self, int64_t n, bint fit, double* out) noexcept nogil:
+        cdef Buffers* b = &self.buffers
+        cdef int64_t i
+        if not (fit and means_within(b.high, b.low, b.slack, b.counts, n, out, b.sure)):
+            for i in range(n):
+                if not (fit and b.sure[i]):
+                    out[i] = exact_lower_mean(&self.state, b.sums[i], b.counts[i])
+
+    cdef void count(self, int64_t start, int64_t n, const int64_t* counts) noexcept nogil:
+        """The values of each window."""
+        cdef int64_t i
+        for i in range(n):
+            self.buffers.counts[i] = (counts[start + i] if counts != NULL
+                                      else self.scan.hi[start + i] - self.scan.lo[start + i])
+
+
+cdef void join_odd(const Odd* start, const Odd* entered, const Odd* left, const int64_t* lo,
+                   const int64_t* hi, int64_t first, int64_t last, int64_t n, Odd* out) noexcept nogil:
+    """out[i] = start + entered[hi[i] - last] - left[lo[i] - first]; either may be NULL."""
+    cdef Odd odd
+    cdef int64_t i
+    for i in range(n):
+        odd = start[0]
+        if entered != NULL:
+            odd.nans += entered[hi[i] - last].nans
+            odd.plus += entered[hi[i] - last].plus
+            odd.minus += entered[hi[i] - last].minus
+        if left != NULL:
+            odd.nans -= left[lo[i] - first].nans
+            odd.plus -= left[lo[i] - first].plus
+            odd.minus -= left[lo[i] - first].minus
+        out[i] = odd
+
+
+cdef void lower_odd(const Odd* odd, int64_t n, double* out) noexcept nogil:
+    """Sums and means alike, of windows with an infinity or a NaN inside."""
+    cdef int64_t i
+    for i in range(n):
+        if any_odd(&odd[i]):
+            out[i] = odd_sum(&odd[i])
