@@ -1,9 +1,10 @@
 /* Exact sums of the rows of sliding windows, a few operations a row.
 
-   A grid is the numbers k 2^unit up to 2^(unit + 103). A double on it is cut into two integers without
-   loss, by additions alone (Rump's extraction of leading bits): adding 1.5 2^(unit + 104), whose ulp is
-   2^(unit + 52), rounds it to a multiple of that, and the bits of the sum then count these multiples;
-   what is left is cut the same way in units of 2^unit. Integers can be added and subtracted with
+   A grid is the numbers k 2^unit of up to 103 bits, or of up to 207. A double on it is cut into two (or
+   four) integers of 52 bits without loss, by additions alone: adding 1.5 2^(e + 52), whose ulp is 2^e,
+   rounds to a multiple of that, and the bits of the sum then count these multiples; what is left is cut
+   the same way 52 places further down. (The extraction of S. M. Rump, T. Ogita and S. Oishi, "Accurate
+   floating-point summation", 2008, with integers for the parts.) Integers are added and subtracted with
    no error, so what enters a window is added and what leaves is subtracted, and the sum is a function of
    the rows inside alone. Rows off the grid (too large, too fine, infinite, NaN) are kept apart. */
 #ifndef MTA_SUMS_H
@@ -21,36 +22,44 @@
 #endif
 
 enum {
-    MTA_LEAST_UNIT = -1074,
-    MTA_GREATEST_UNIT = 919, /* 2^(unit + 104) is a double */
-    MTA_SPREAD = 103
+    MTA_FEW = 2, /* slices of a sum, from the lowest up */
+    MTA_MANY = 4,
+    MTA_PLACES = 52 /* between two slices */
 };
 
-/* The sum of values on a grid: high 2^(unit + 52) + low 2^unit. */
 typedef struct {
-    int64_t high, low;
+    int64_t slice[MTA_MANY];
 } mta_slices;
 
-/* Both integers in one register. */
+/* Two integers in one register. */
 typedef int64_t mta_pair __attribute__((vector_size(16), aligned(8), may_alias));
 
 typedef struct {
-    double coarse, fine; /* what to add in order to cut */
-    double top;
-    double unit_high, unit_low;
-    int unit;
+    double add[MTA_MANY];  /* in order to cut off a slice */
+    double unit[MTA_MANY]; /* of each slice */
+    double top;            /* no value on it is greater; -1: there is none */
+    int exponent;          /* of the lowest unit */
+    int slices;
 } mta_grid;
 
-/* One above the greatest unit is the grid that nothing lies on. */
-static inline mta_grid mta_grid_of(int unit) {
-    int held = unit > MTA_GREATEST_UNIT ? MTA_GREATEST_UNIT : unit;
+/* The greatest exponent of a grid: what is to be added has to be a double. */
+static inline int mta_greatest_unit(int slices) { return 1023 - MTA_PLACES * slices; }
+
+/* The bits that a value on a grid may have. */
+static inline int mta_grid_span(int slices) { return MTA_PLACES * slices - 1; }
+
+/* Beyond the greatest exponent: a grid that nothing lies on. */
+static inline mta_grid mta_grid_of(int exponent, int slices) {
+    int held = exponent, k;
     mta_grid g;
-    g.coarse = ldexp(1.5, held + 104);
-    g.fine = ldexp(1.5, held + 52);
-    g.top = unit > held ? -1.0 : ldexp(1.0, held + MTA_SPREAD);
-    g.unit_high = ldexp(1.0, held + 52);
-    g.unit_low = ldexp(1.0, held);
-    g.unit = held;
+    if (held > mta_greatest_unit(slices)) held = mta_greatest_unit(slices);
+    for (k = 0; k < MTA_MANY; k++) {
+        g.add[k] = k < slices ? ldexp(1.5, held + MTA_PLACES * (k + 1)) : 0.0;
+        g.unit[k] = k < slices ? ldexp(1.0, held + MTA_PLACES * k) : 0.0;
+    }
+    g.top = exponent > held ? -1.0 : ldexp(1.0, held + mta_grid_span(slices));
+    g.exponent = held;
+    g.slices = slices;
     return g;
 }
 
@@ -66,89 +75,164 @@ MTA_INLINE double mta_from_bits(int64_t bits) {
     return x;
 }
 
-/* Cut x; whether it is off the grid, in which case the slices are worthless. For |x| <= top both
-   subtractions are exact (the larger operand of each addition comes first in magnitude: Dekker). */
-MTA_INLINE int64_t mta_cut_one(const mta_grid *g, double x, int64_t *high, int64_t *low) {
-    double coarse = x + g->coarse, left = x - (coarse - g->coarse), fine = left + g->fine;
-    *high = mta_to_bits(coarse) - mta_to_bits(g->coarse);
-    *low = mta_to_bits(fine) - mta_to_bits(g->fine);
-    return (int64_t)(left - (fine - g->fine) != 0.0) | (int64_t)!(fabs(x) <= g->top);
+/* Cut x into `slices` = g->slices; whether it is off the grid, in which case they are worthless. For
+   |x| <= top every subtraction is exact: the larger operand of each addition comes second (Dekker). */
+MTA_INLINE int64_t mta_cut_one(int slices, const mta_grid *g, double x, int64_t *out) {
+    double left = x;
+    int k;
+    for (k = slices - 1; k >= 0; k--) {
+        double sum = left + g->add[k];
+        out[k] = mta_to_bits(sum) - mta_to_bits(g->add[k]);
+        left -= sum - g->add[k];
+    }
+    return (int64_t)(left != 0.0) | (int64_t)!(fabs(x) <= g->top);
 }
 
-/* Cut n values; whether any is off the grid. */
+/* Cut n values, `slices` integers each; whether any is off the grid. */
 MTA_INTEGER_CLONES
 static int64_t mta_cut(const mta_grid *grid, const double *restrict x, int64_t n,
-                       mta_slices *restrict out) {
+                       int64_t *restrict out) {
     const mta_grid g = *grid;
     int64_t i, off = 0;
-    for (i = 0; i < n; i++) off |= mta_cut_one(&g, x[i], &out[i].high, &out[i].low);
+    if (g.slices == MTA_FEW)
+        for (i = 0; i < n; i++) off |= mta_cut_one(MTA_FEW, &g, x[i], out + MTA_FEW * i);
+    else
+        for (i = 0; i < n; i++) off |= mta_cut_one(MTA_MANY, &g, x[i], out + MTA_MANY * i);
+    return off;
+}
+
+MTA_INLINE int64_t mta_cut_change(int slices, const mta_grid *g, double x, double y, int64_t *out) {
+    int64_t gone[MTA_MANY], off = mta_cut_one(slices, g, x, out);
+    int k;
+    mta_cut_one(slices, g, y, gone);
+    for (k = 0; k < slices; k++) out[k] -= gone[k];
     return off;
 }
 
 /* Cut x[i] - y[i], where every y is on the grid; whether any x is off it. */
 MTA_INTEGER_CLONES
 static int64_t mta_cut_changes(const mta_grid *grid, const double *restrict x,
-                               const double *restrict y, int64_t n, mta_slices *restrict out) {
+                               const double *restrict y, int64_t n, int64_t *restrict out) {
     const mta_grid g = *grid;
     int64_t i, off = 0;
-    for (i = 0; i < n; i++) {
-        int64_t high, low;
-        off |= mta_cut_one(&g, x[i], &out[i].high, &out[i].low);
-        mta_cut_one(&g, y[i], &high, &low);
-        out[i].high -= high;
-        out[i].low -= low;
-    }
+    if (g.slices == MTA_FEW)
+        for (i = 0; i < n; i++) off |= mta_cut_change(MTA_FEW, &g, x[i], y[i], out + MTA_FEW * i);
+    else
+        for (i = 0; i < n; i++) off |= mta_cut_change(MTA_MANY, &g, x[i], y[i], out + MTA_MANY * i);
     return off;
 }
 
 /* Running totals from `start` on, in place; the last one. */
-static inline mta_slices mta_run_up(mta_slices start, mta_slices *slices, int64_t n) {
-    mta_pair *pair = (mta_pair *)slices, total = {start.high, start.low};
-    mta_slices r;
+static inline mta_slices mta_run_up(int slices, mta_slices start, int64_t *x, int64_t n) {
+    mta_pair *pair = (mta_pair *)x, low = {start.slice[0], start.slice[1]};
+    mta_pair high = {start.slice[2], start.slice[3]};
     int64_t i;
-    for (i = 0; i < n; i++) pair[i] = total += pair[i];
-    r.high = total[0];
-    r.low = total[1];
-    return r;
+    if (slices == MTA_FEW)
+        for (i = 0; i < n; i++) pair[i] = low += pair[i];
+    else
+        for (i = 0; i < n; i++) {
+            pair[2 * i] = low += pair[2 * i];
+            pair[2 * i + 1] = high += pair[2 * i + 1];
+        }
+    start.slice[0] = low[0];
+    start.slice[1] = low[1];
+    start.slice[2] = high[0];
+    start.slice[3] = high[1];
+    return start;
 }
 
 /* out[i] = start + entered[hi[i] - last] - left[lo[i] - first]. */
-static inline void mta_join_slices(mta_slices start, const mta_slices *entered, const mta_slices *left,
-                                   const int64_t *lo, const int64_t *hi, int64_t first, int64_t last,
-                                   int64_t n, mta_slices *out) {
+static inline void mta_join_slices(int slices, mta_slices start, const int64_t *entered,
+                                   const int64_t *left, const int64_t *lo, const int64_t *hi,
+                                   int64_t first, int64_t last, int64_t n, int64_t *out) {
     const mta_pair *in = (const mta_pair *)entered, *gone = (const mta_pair *)left;
-    mta_pair *sum = (mta_pair *)out, base = {start.high, start.low};
+    mta_pair *sum = (mta_pair *)out, low = {start.slice[0], start.slice[1]};
+    mta_pair high = {start.slice[2], start.slice[3]};
     int64_t i;
-    for (i = 0; i < n; i++) sum[i] = base + in[hi[i] - last] - gone[lo[i] - first];
+    if (slices == MTA_FEW)
+        for (i = 0; i < n; i++) sum[i] = low + in[hi[i] - last] - gone[lo[i] - first];
+    else
+        for (i = 0; i < n; i++) {
+            sum[2 * i] = low + in[2 * (hi[i] - last)] - gone[2 * (lo[i] - first)];
+            sum[2 * i + 1] = high + in[2 * (hi[i] - last) + 1] - gone[2 * (lo[i] - first) + 1];
+        }
 }
 
-/* Move what low carries to high: -2^51 <= low < 2^51. For |low| < 2^62. */
-MTA_INLINE void mta_carry(int64_t *high, int64_t *low) {
-    int64_t carry = (int64_t)(((uint64_t)*low + ((1ULL << 62) + (1ULL << 51))) >> 52) - (1 << 10);
-    *high += carry;
-    *low -= carry * (1LL << 52);
+/* What a slice carries to the next one up, if it is to stay in [-2^51, 2^51). For |x| < 2^62. */
+MTA_INLINE int64_t mta_carry_of(int64_t x) {
+    return (int64_t)(((uint64_t)x + ((1ULL << 62) + (1ULL << 51))) >> 52) - (1 << 10);
+}
+
+/* Carry in all slices but the highest. */
+MTA_INLINE void mta_carry(int slices, int64_t *x) {
+    int k;
+    for (k = 0; k < slices - 1; k++) {
+        int64_t carry = mta_carry_of(x[k]);
+        x[k] -= carry * (1LL << 52);
+        x[k + 1] += carry;
+    }
+}
+
+/* A slice of at most 51 bits as a double: the bits of 1.5 2^52 count ones. */
+MTA_INLINE double mta_slice_value(int64_t x, double unit) {
+    const double one = 6755399441055744.0;
+    return (mta_from_bits(x + mta_to_bits(one)) - one) * unit;
 }
 
 /* The windows' sums as high[i] + low[i], both exact; false where a high part is beyond 2^51 units. */
 MTA_INTEGER_CLONES
-static int mta_parts(const mta_grid *grid, const mta_slices *restrict sums, int64_t n,
-                     double *restrict high, double *restrict low) {
-    const double magic = 6755399441055744.0; /* 1.5 2^52: its bits count ones */
-    const double unit_high = grid->unit_high, unit_low = grid->unit_low;
+static int mta_exact_parts(const mta_grid *grid, const int64_t *restrict sums, int64_t n,
+                           double *restrict high, double *restrict low) {
+    const double unit_high = grid->unit[1], unit_low = grid->unit[0];
     uint64_t large = 0;
     int64_t i;
     for (i = 0; i < n; i++) {
-        int64_t h = sums[i].high, l = sums[i].low;
-        mta_carry(&h, &l);
-        large |= (uint64_t)h + (1ULL << 51);
-        high[i] = (mta_from_bits(h + mta_to_bits(magic)) - magic) * unit_high;
-        low[i] = (mta_from_bits(l + mta_to_bits(magic)) - magic) * unit_low;
+        int64_t x[MTA_FEW] = {sums[2 * i], sums[2 * i + 1]};
+        mta_carry(MTA_FEW, x);
+        large |= (uint64_t)x[1] + (1ULL << 51);
+        high[i] = mta_slice_value(x[1], unit_high);
+        low[i] = mta_slice_value(x[0], unit_low);
     }
     return large >> 52 == 0;
 }
 
-/* high + low, once more as the nearest double and the rest, and how far off the rest may be.
-   `base`: what to add to each, good to half an ulp of its low part. */
+/* The sum of slices of any size as a double, the rest, and how far off the rest may be. */
+MTA_INLINE void mta_add_up(int slices, const mta_grid *g, const int64_t *sum, double *high,
+                           double *low, double *slack) {
+    int64_t x[MTA_MANY + 1];
+    double total, rest = 0.0, size = 0.0;
+    int k;
+    for (k = 0; k < slices; k++) x[k] = sum[k];
+    x[slices] = 0;
+    mta_carry(slices + 1, x);
+    total = mta_slice_value(x[0], g->unit[0]);
+    /* Each slice is less than half of the next one's unit: totals cancel by one bit at most. */
+    for (k = 1; k <= slices; k++) {
+        double unit = k < slices ? g->unit[k] : g->unit[k - 1] * 0x1p52;
+        mta_dd s = mta_two_sum(mta_slice_value(x[k], unit), total);
+        total = s.hi;
+        rest += s.lo;
+        size += fabs(s.lo);
+    }
+    *high = total;
+    *low = rest;
+    *slack = 0x1p-50 * size;
+}
+
+MTA_INTEGER_CLONES
+static void mta_near_parts(const mta_grid *grid, const int64_t *restrict sums, int64_t n,
+                           double *restrict high, double *restrict low, double *restrict slack) {
+    const mta_grid g = *grid;
+    int64_t i;
+    if (g.slices == MTA_FEW)
+        for (i = 0; i < n; i++)
+            mta_add_up(MTA_FEW, &g, sums + MTA_FEW * i, &high[i], &low[i], &slack[i]);
+    else
+        for (i = 0; i < n; i++)
+            mta_add_up(MTA_MANY, &g, sums + MTA_MANY * i, &high[i], &low[i], &slack[i]);
+}
+
+/* Add `base`, good to half an ulp of its low part. */
 MTA_CLONES
 static void mta_add_base(mta_dd base, int64_t n, double *restrict high, double *restrict low,
                          double *restrict slack) {
@@ -157,7 +241,7 @@ static void mta_add_base(mta_dd base, int64_t n, double *restrict high, double *
         mta_dd s = mta_two_sum(base.hi, high[i]);
         double rest = (base.lo + low[i]) + s.lo;
         /* Two additions and the base err by 2^-52 of these at most. */
-        slack[i] = 0x1p-50 * ((fabs(base.lo) + fabs(low[i])) + fabs(s.lo)) + 0x1p-1070;
+        slack[i] += 0x1p-50 * ((fabs(base.lo) + fabs(low[i])) + fabs(s.lo)) + 0x1p-1070;
         high[i] = s.hi;
         low[i] = rest;
     }
@@ -238,15 +322,14 @@ typedef struct {
 } mta_exact_sum;
 
 static inline void mta_exact_clear(mta_exact_sum *s) {
-    mta_odd none = {0, 0, 0};
-    s->sum.high = s->sum.low = 0;
+    memset(&s->sum, 0, sizeof s->sum);
+    memset(&s->odd, 0, sizeof s->odd);
     mta_super_clear(&s->off);
     s->off_rows = 0;
-    s->odd = none;
 }
 
 static inline void mta_exact_init(mta_exact_sum *s) {
-    s->grid = mta_grid_of(0);
+    s->grid = mta_grid_of(0, MTA_FEW);
     s->missed = 0;
     mta_super_init(&s->off);
     mta_exact_clear(s);
@@ -264,41 +347,49 @@ static inline void mta_exact_add_off(mta_exact_sum *s, double x, int64_t sign) {
     if (!s->off_rows) mta_super_clear(&s->off);
 }
 
+MTA_INLINE void mta_exact_add_few(int slices, mta_exact_sum *s, const double *x, int64_t n, int64_t sign) {
+    int64_t i, cut[MTA_MANY];
+    int k;
+    for (i = 0; i < n; i++) {
+        if (mta_cut_one(slices, &s->grid, x[i], cut))
+            mta_exact_add_off(s, x[i], sign);
+        else
+            for (k = 0; k < slices; k++) s->sum.slice[k] += sign * cut[k];
+    }
+    mta_carry(slices, s->sum.slice);
+}
+
 /* Take n rows in or out, at most 2^10 of them. */
 static inline void mta_exact_add(mta_exact_sum *s, const double *x, int64_t n, int64_t sign) {
-    int64_t i, high, low;
-    for (i = 0; i < n; i++) {
-        if (mta_cut_one(&s->grid, x[i], &high, &low)) {
-            mta_exact_add_off(s, x[i], sign);
-        } else {
-            s->sum.high += sign * high;
-            s->sum.low += sign * low;
-        }
-    }
-    mta_carry(&s->sum.high, &s->sum.low);
+    if (s->grid.slices == MTA_FEW)
+        mta_exact_add_few(MTA_FEW, s, x, n, sign);
+    else
+        mta_exact_add_few(MTA_MANY, s, x, n, sign);
 }
 
 /* Whether the sum may have grown beyond what 2^10 more rows leave room for. */
 static inline int mta_exact_is_large(const mta_exact_sum *s) {
-    return s->sum.high >= 1LL << 61 || s->sum.high <= -(1LL << 61);
+    return llabs(s->sum.slice[s->grid.slices - 1]) >= 1LL << 61;
 }
 
 /* The sum of all that is finite, to 128 bits and what is needed to round it. */
-static inline mta_leading mta_exact_leading(const mta_exact_sum *s, mta_slices sum) {
+static inline mta_leading mta_exact_leading(const mta_exact_sum *s, const int64_t *sum) {
     mta_superaccumulator all;
-    if (!s->off_rows)
-        return mta_leading_of((__int128)sum.high * ((__int128)1 << 52) + sum.low, s->grid.unit);
+    int k;
+    if (!s->off_rows && s->grid.slices == MTA_FEW)
+        return mta_leading_of((__int128)sum[1] * ((__int128)1 << MTA_PLACES) + sum[0], s->grid.exponent);
     all = s->off;
-    mta_super_add_at(&all, (uint64_t)llabs(sum.high), s->grid.unit + 52, sum.high < 0 ? -1 : 1);
-    mta_super_add_at(&all, (uint64_t)llabs(sum.low), s->grid.unit, sum.low < 0 ? -1 : 1);
+    for (k = 0; k < s->grid.slices; k++)
+        mta_super_add_at(&all, (uint64_t)llabs(sum[k]), s->grid.exponent + MTA_PLACES * k,
+                         sum[k] < 0 ? -1 : 1);
     return mta_super_leading(&all);
 }
 
-static inline double mta_exact_lower(const mta_exact_sum *s, mta_slices sum) {
+static inline double mta_exact_lower(const mta_exact_sum *s, const int64_t *sum) {
     return mta_nearest(mta_exact_leading(s, sum));
 }
 
-static inline double mta_exact_lower_mean(const mta_exact_sum *s, mta_slices sum, int64_t n) {
+static inline double mta_exact_lower_mean(const mta_exact_sum *s, const int64_t *sum, int64_t n) {
     return n > 0 ? mta_nearest_quotient(mta_exact_leading(s, sum), n) : NAN;
 }
 
@@ -313,18 +404,17 @@ static inline mta_dd mta_exact_base(const mta_exact_sum *s) {
 }
 
 /* The rows up to the first one that is finite and off the grid; of those, what is odd counts apart and
-   as 0. slices[i], odd[i]: of the first i rows, once mta_cut has filled slices from 1 on. */
-static inline int64_t mta_sort_out(const mta_grid *g, const double *x, int64_t n, mta_slices *slices,
+   as 0. odd[i]: of the first i rows; `cut`: of row i, once mta_cut has filled it. */
+static inline int64_t mta_sort_out(const mta_grid *g, const double *x, int64_t n, int64_t *cut,
                                    mta_odd *odd) {
-    int64_t i, high, low;
-    mta_odd none = {0, 0, 0};
-    odd[0] = none;
+    int64_t i, out[MTA_MANY];
+    memset(odd, 0, sizeof *odd);
     for (i = 0; i < n; i++) {
         odd[i + 1] = odd[i];
-        if (!mta_cut_one(g, x[i], &high, &low)) continue;
+        if (!mta_cut_one(g->slices, g, x[i], out)) continue;
         if (isfinite(x[i])) return i;
         mta_count_odd(&odd[i + 1], x[i], 1);
-        slices[i + 1].high = slices[i + 1].low = 0;
+        memset(cut + g->slices * i, 0, (size_t)g->slices * sizeof *cut);
     }
     return n;
 }
@@ -337,10 +427,10 @@ static int mta_is_steady(const int64_t *lo, const int64_t *hi, int64_t n, int64_
     return !odd;
 }
 
-/* Where the exponents of some values lie, so that a grid can be chosen that holds most of them. */
-enum { MTA_PLACES = 2200 };
+/* Where the first and last bits of some values lie, so that a grid can be chosen that holds most. */
+enum { MTA_BITS = 2400 };
 typedef struct {
-    int32_t lowest[MTA_PLACES], highest[MTA_PLACES]; /* values by place of their last, first bit */
+    int32_t lowest[MTA_BITS], highest[MTA_BITS]; /* values, by the place of that bit above 2^-1074 */
     int32_t values;
 } mta_places;
 
@@ -357,15 +447,15 @@ static inline void mta_note_place(mta_places *p, double x) {
     p->values++;
 }
 
-/* The unit of a grid for sums of `rows` such values: one that holds the most of them, and of these, where
-   there is a choice, the least one whose sums stay below 2^51 high units. */
-static inline int mta_choose_unit(const mta_places *p, int64_t rows) {
-    enum { LAST = MTA_GREATEST_UNIT - MTA_LEAST_UNIT };
+/* The grid of so many slices that holds the most values, and how many it misses. Where there is a choice:
+   one as fine as may be, as long as sums of `rows` values stay below 2^51 high units. */
+static inline mta_grid mta_best_grid(const mta_places *p, int slices, int64_t rows, int32_t *missed) {
+    int spread = mta_grid_span(slices), last = mta_greatest_unit(slices) - MTA_LOWEST;
     int32_t fine = p->values, coarse = 0, best = -1;
-    int unit, least = 0, most = 0, top, wish, place;
-    for (place = 0; place < MTA_SPREAD; place++) coarse += p->highest[place];
-    for (unit = 0; unit <= LAST; unit++) {
-        /* on the grid: last bit at `unit` or above, first bit below unit + MTA_SPREAD */
+    int unit, least = 0, most = 0, top, wish;
+    for (unit = 0; unit < spread; unit++) coarse += p->highest[unit];
+    for (unit = 0; unit <= last; unit++) {
+        /* on the grid: last bit at `unit` or above, first bit below unit + spread */
         int32_t held = fine + coarse - p->values;
         if (held > best) {
             best = held;
@@ -374,13 +464,23 @@ static inline int mta_choose_unit(const mta_places *p, int64_t rows) {
             most = unit;
         }
         fine -= p->lowest[unit];
-        coarse += p->highest[unit + MTA_SPREAD];
+        coarse += p->highest[unit + spread];
     }
-    top = most + MTA_SPREAD - 1;
+    top = most + spread - 1;
     while (top > 0 && !p->highest[top]) top--;
-    wish = top + 1 + 64 - __builtin_clzll((uint64_t)rows | 1) - MTA_SPREAD + 1;
+    wish = top + 2 + 64 - __builtin_clzll((uint64_t)rows | 1) - spread;
     unit = wish < least ? least : wish > most ? most : wish;
-    return unit + MTA_LEAST_UNIT;
+    *missed = p->values - best;
+    return mta_grid_of(unit + MTA_LOWEST, slices);
+}
+
+/* Twice the slices cost twice the time, which pays where more than one value in 256 needs them. */
+static inline mta_grid mta_choose_grid(const mta_places *p, int64_t rows) {
+    int32_t missed_by_few, missed_by_many;
+    mta_grid few = mta_best_grid(p, MTA_FEW, rows, &missed_by_few), many;
+    if (256LL * missed_by_few <= p->values) return few;
+    many = mta_best_grid(p, MTA_MANY, rows, &missed_by_many);
+    return missed_by_many < missed_by_few ? many : few;
 }
 
 #endif

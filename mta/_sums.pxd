@@ -20,12 +20,12 @@ cdef extern from "_superaccumulator.h":
 
 cdef extern from "_sums.h":
     enum:
-        GREATEST_UNIT "MTA_GREATEST_UNIT"
+        MANY "MTA_MANY"
     ctypedef struct Slices "mta_slices":
-        int64_t high
-        int64_t low
+        int64_t slice[4]
     ctypedef struct Grid "mta_grid":
-        int unit
+        int exponent
+        int slices
     ctypedef struct Odd "mta_odd":
         int64_t nans
         int64_t plus
@@ -36,12 +36,12 @@ cdef extern from "_sums.h":
         Odd odd
         int64_t off_rows
         int64_t missed
-    Grid grid_of "mta_grid_of"(int unit) nogil
+    Grid grid_of "mta_grid_of"(int exponent, int slices) nogil
     bint any_odd "mta_any_odd"(const Odd* odd) nogil
     double odd_sum "mta_odd_sum"(const Odd* odd) nogil
     void exact_init "mta_exact_init"(ExactSum* s) nogil
     void exact_clear "mta_exact_clear"(ExactSum* s) nogil
     void exact_add "mta_exact_add"(ExactSum* s, const double* x, int64_t n, int64_t sign) nogil
     bint exact_is_large "mta_exact_is_large"(const ExactSum* s) nogil
-    double exact_lower "mta_exact_lower"(const ExactSum* s, Slices sum) nogil
-    double exact_lower_mean "mta_exact_lower_mean"(const ExactSum* s, Slices sum, int64_t n) nogil
+    double exact_lower "mta_exact_lower"(const ExactSum* s, const int64_t* sum) nogil
+    double exact_lower_mean "mta_exact_lower_mean"(const ExactSum* s, const int64_t* sum, int64_t n) nogil

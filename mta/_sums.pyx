@@ -8,7 +8,7 @@ What has left a window leaves no trace in any of them.
 """
 from libc.math cimport NAN
 from libc.stdint cimport int64_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from mta._core cimport Lowering
 from mta._kernel cimport Counter, Kernel
@@ -19,20 +19,24 @@ cdef extern from "_sums.h":
         pass
     ctypedef struct Places "mta_places":
         pass
-    int64_t cut "mta_cut"(const Grid* g, const double* x, int64_t n, Slices* out) nogil
+    enum:
+        FEW "MTA_FEW"
+    int64_t cut "mta_cut"(const Grid* g, const double* x, int64_t n, int64_t* out) nogil
     int64_t cut_changes "mta_cut_changes"(const Grid* g, const double* x, const double* y, int64_t n,
-                                          Slices* out) nogil
-    int64_t sort_out "mta_sort_out"(const Grid* g, const double* x, int64_t n, Slices* slices,
+                                          int64_t* out) nogil
+    int64_t sort_out "mta_sort_out"(const Grid* g, const double* x, int64_t n, int64_t* cut,
                                     Odd* odd) nogil
     bint is_steady "mta_is_steady"(const int64_t* lo, const int64_t* hi, int64_t n, int64_t first,
                                    int64_t last) nogil
-    Slices run_up "mta_run_up"(Slices start, Slices* slices, int64_t n) nogil
-    void join_slices "mta_join_slices"(Slices start, const Slices* entered, const Slices* left,
-                                       const int64_t* lo, const int64_t* hi, int64_t first,
-                                       int64_t last, int64_t n, Slices* out) nogil
-    void carry "mta_carry"(int64_t* high, int64_t* low) nogil
-    bint parts "mta_parts"(const Grid* g, const Slices* sums, int64_t n, double* high,
-                           double* low) nogil
+    Slices run_up "mta_run_up"(int slices, Slices start, int64_t* x, int64_t n) nogil
+    void join_slices "mta_join_slices"(int slices, Slices start, const int64_t* entered,
+                                       const int64_t* left, const int64_t* lo, const int64_t* hi,
+                                       int64_t first, int64_t last, int64_t n, int64_t* out) nogil
+    void carry "mta_carry"(int slices, int64_t* x) nogil
+    bint exact_parts "mta_exact_parts"(const Grid* g, const int64_t* sums, int64_t n, double* high,
+                                       double* low) nogil
+    void near_parts "mta_near_parts"(const Grid* g, const int64_t* sums, int64_t n, double* high,
+                                     double* low, double* slack) nogil
     Base exact_base "mta_exact_base"(const ExactSum* s) nogil
     void add_base "mta_add_base"(Base base, int64_t n, double* high, double* low, double* slack) nogil
     void sums_of_parts "mta_sums_of_parts"(const double* high, const double* low, int64_t n,
@@ -43,7 +47,7 @@ cdef extern from "_sums.h":
                                          const int64_t* count, int64_t n, double* out,
                                          int64_t* sure) nogil
     void note_place "mta_note_place"(Places* p, double x) nogil
-    int choose_unit "mta_choose_unit"(const Places* p, int64_t rows) nogil
+    Grid choose_grid "mta_choose_grid"(const Places* p, int64_t rows) nogil
 
 
 cdef enum:
@@ -51,15 +55,16 @@ cdef enum:
     ROWS = 512         # rows that may enter, and that may leave, over them
     SAMPLE = 1024      # rows that a grid is chosen from
     PATIENCE = 4096    # rows between two choices, and as many more as the window holds
+    MISSES = 128       # one row in so many off the grid is worth another choice
     COARSER = 8        # places that a grid is made coarser by, where it has to be
 
 
 cdef struct Buffers:
     # Of one run of windows: running totals of the rows that enter and of those that leave, the windows'
     # sums from them, and these as doubles.
-    Slices entered[ROWS + 1]
-    Slices left[ROWS + 1]
-    Slices sums[RUN]
+    int64_t entered[MANY * (ROWS + 1)]
+    int64_t left[MANY * (ROWS + 1)]
+    int64_t sums[MANY * RUN]
     Odd odd_entered[ROWS + 1]
     Odd odd_left[ROWS + 1]
     Odd odd[RUN]
@@ -159,14 +164,15 @@ cdef class ExactSumKernel(Kernel):
             return 0
         if cut_changes(&s.grid, x + self.last, x + self.first, n, self.buffers.sums):
             return 0
-        s.sum = run_up(s.sum, self.buffers.sums, n)
-        carry(&s.sum.high, &s.sum.low)
+        s.sum = run_up(s.grid.slices, s.sum, self.buffers.sums, n)
+        carry(s.grid.slices, s.sum.slice)
         self.has_odd = False
         return n
 
     cdef int64_t take_rows(self, int64_t i, int64_t n) noexcept nogil:
         """As many of n windows as there are before a row enters or leaves that is finite and off the
         grid, which may be none."""
+        cdef ExactSum* s = &self.state
         cdef Buffers* b = &self.buffers
         cdef const int64_t* lo = &self.scan.lo[i]
         cdef const int64_t* hi = &self.scan.hi[i]
@@ -179,27 +185,30 @@ cdef class ExactSumKernel(Kernel):
             n -= 1
         if n == 0:
             return 0
-        join_slices(self.state.sum, b.entered, b.left, lo, hi, self.first, self.last, n, b.sums)
-        self.has_odd = odd_entered or odd_left or any_odd(&self.state.odd)
+        join_slices(s.grid.slices, s.sum, b.entered, b.left, lo, hi, self.first, self.last, n, b.sums)
+        self.has_odd = odd_entered or odd_left or any_odd(&s.odd)
         if self.has_odd:
-            join_odd(&self.state.odd, b.odd_entered if odd_entered else NULL,
+            join_odd(&s.odd, b.odd_entered if odd_entered else NULL,
                      b.odd_left if odd_left else NULL, lo, hi, self.first, self.last, n, b.odd)
-            self.state.odd = b.odd[n - 1]
-        self.state.sum = b.sums[n - 1]
-        carry(&self.state.sum.high, &self.state.sum.low)
+            s.odd = b.odd[n - 1]
+        memcpy(s.sum.slice, b.sums + (n - 1) * s.grid.slices, s.grid.slices * sizeof(int64_t))
+        carry(s.grid.slices, s.sum.slice)
         return n
 
-    cdef int64_t cut_rows(self, int64_t first, int64_t stop, Slices* slices, Odd* odd,
+    cdef int64_t cut_rows(self, int64_t first, int64_t stop, int64_t* totals, Odd* odd,
                           bint* has_odd) noexcept nogil:
-        """slices[k], odd[k]: of the k rows from `first` on, for every k up to the one returned."""
+        """totals[k], odd[k]: of the k rows from `first` on, for every k up to the one returned."""
         cdef const double* x = &self.scan.values.f + first
-        cdef Slices none = Slices(0, 0)
+        cdef const Grid* grid = &self.state.grid
+        cdef Slices none
         cdef int64_t n = stop - first
-        if cut(&self.state.grid, x, n, slices + 1):
+        memset(&none, 0, sizeof(none))
+        memset(totals, 0, grid.slices * sizeof(int64_t))
+        totals += grid.slices
+        if cut(grid, x, n, totals):
             has_odd[0] = True
-            n = sort_out(&self.state.grid, x, n, slices, odd)
-        slices[0] = none
-        run_up(none, slices + 1, n)
+            n = sort_out(grid, x, n, totals, odd)
+        run_up(grid.slices, none, totals, n)
         return n
 
     cdef int64_t take_window(self, int64_t i) noexcept nogil:
@@ -216,7 +225,7 @@ cdef class ExactSumKernel(Kernel):
             exact_add(&self.state, &self.scan.values[self.first].f, n, -1)
             self.first += n
             self.mind_size()
-        self.buffers.sums[0] = self.state.sum
+        memcpy(self.buffers.sums, self.state.sum.slice, sizeof(Slices))
         self.buffers.odd[0] = self.state.odd
         self.has_odd = any_odd(&self.state.odd)
         return 1
@@ -226,23 +235,25 @@ cdef class ExactSumKernel(Kernel):
     cdef void mind_size(self) noexcept nogil:
         """A coarser grid where the sum outgrows this one."""
         if exact_is_large(&self.state):
-            self.regrid(self.state.grid.unit + COARSER)
+            self.regrid(self.state.grid.exponent + COARSER, self.state.grid.slices)
 
     cdef void mind_grid(self) noexcept nogil:
-        """Another grid where one row in eight has missed this one; a choice costs what O(rows inside)
+        """Another grid where too many rows have missed this one; a choice costs what O(rows inside)
         rows do, so as many come before the next."""
         self.mind_size()
-        if 8 * self.state.missed > self.seen and self.seen > self.last - self.first + PATIENCE:
+        if MISSES * self.state.missed > self.seen and self.seen > self.last - self.first + PATIENCE:
             self.choose_grid()
 
     cdef void choose_grid(self) noexcept nogil:
         """The best grid for the rows inside and those that come next, by a sample."""
         cdef Places places
+        cdef Grid grid
         cdef int64_t inside = self.last - self.first
         memset(&places, 0, sizeof(places))
         self.note_places(&places, self.first, inside)
         self.note_places(&places, self.last, min(self.scan.rows - self.last, PATIENCE + inside))
-        self.regrid(choose_unit(&places, max(inside, <int64_t> 1 << 20)))
+        grid = choose_grid(&places, max(inside, <int64_t> 1 << 20))
+        self.regrid(grid.exponent, grid.slices)
 
     cdef void note_places(self, Places* places, int64_t first, int64_t n) noexcept nogil:
         cdef int64_t row = first, stride = 1 + n // SAMPLE
@@ -250,18 +261,18 @@ cdef class ExactSumKernel(Kernel):
             note_place(places, self.scan.values[row].f)
             row += stride
 
-    cdef void regrid(self, int unit) noexcept nogil:
+    cdef void regrid(self, int exponent, int slices) noexcept nogil:
         """Count the rows inside anew, on this grid or the next coarser one that holds their sum."""
         cdef int64_t row = self.first, n
-        self.state.grid = grid_of(unit)
+        self.state.grid = grid_of(exponent, slices)
         exact_clear(&self.state)
         while row < self.last:
             n = min(<int64_t> ROWS, self.last - row)
             exact_add(&self.state, &self.scan.values[row].f, n, 1)
             row += n
             if exact_is_large(&self.state):
-                unit += COARSER
-                self.state.grid = grid_of(unit)
+                exponent += COARSER
+                self.state.grid = grid_of(exponent, slices)
                 exact_clear(&self.state)
                 row = self.first
         self.state.missed = self.seen = 0
@@ -271,42 +282,51 @@ cdef class ExactSumKernel(Kernel):
     cdef void lower(self, int64_t start, int64_t n, const int64_t* counts) noexcept nogil:
         """The answers start..start + n from `sums`."""
         cdef Buffers* b = &self.buffers
-        cdef bint fit = parts(&self.state.grid, b.sums, n, b.high, b.low)
+        cdef bint exact = self.add_up(n)
         cdef double* out
         cdef int k
-        if not fit:
-            self.state.missed += n
-        if self.state.off_rows:
-            add_base(exact_base(&self.state), n, b.high, b.low, b.slack)
-        else:
-            memset(b.slack, 0, n * sizeof(double))
         for k in range(self.lowering.n):
             out = &self.lowering.wanted[k].out[start].f
             if self.lowering.wanted[k].what == SUM:
-                self.lower_sums(n, fit, out)
+                self.lower_sums(n, exact, out)
             else:
                 self.count(start, n, counts)
-                self.lower_means(n, fit, out)
+                self.lower_means(n, out)
             if self.has_odd:
                 lower_odd(b.odd, n, out)
 
-    cdef void lower_sums(self, int64_t n, bint fit, double* out) noexcept nogil:
+    cdef bint add_up(self, int64_t n) noexcept nogil:
+        """high, low and slack from `sums`; true if there is no slack."""
         cdef Buffers* b = &self.buffers
-        cdef int64_t i
-        if fit and not self.state.off_rows:
-            sums_of_parts(b.high, b.low, n, out)
-        elif not (fit and sums_within(b.high, b.low, b.slack, n, out, b.sure)):
-            for i in range(n):
-                if not (fit and b.sure[i]):
-                    out[i] = exact_lower(&self.state, b.sums[i])
+        cdef ExactSum* s = &self.state
+        cdef bint exact = s.grid.slices == FEW and exact_parts(&s.grid, b.sums, n, b.high, b.low)
+        if exact:
+            memset(b.slack, 0, n * sizeof(double))
+        else:
+            near_parts(&s.grid, b.sums, n, b.high, b.low, b.slack)
+        if s.off_rows:
+            add_base(exact_base(s), n, b.high, b.low, b.slack)
+        return exact and not s.off_rows
 
-    cdef void lower_means(self, int64_t n, bint fit, double* out) noexcept nogil:
+    cdef void lower_sums(self, int64_t n, bint exact, double* out) noexcept nogil:
+        """What is not sure is summed exactly and rounded then."""
         cdef Buffers* b = &self.buffers
         cdef int64_t i
-        if not (fit and means_within(b.high, b.low, b.slack, b.counts, n, out, b.sure)):
+        if exact:
+            sums_of_parts(b.high, b.low, n, out)
+        elif not sums_within(b.high, b.low, b.slack, n, out, b.sure):
             for i in range(n):
-                if not (fit and b.sure[i]):
-                    out[i] = exact_lower_mean(&self.state, b.sums[i], b.counts[i])
+                if not b.sure[i]:
+                    out[i] = exact_lower(&self.state, b.sums + i * self.state.grid.slices)
+
+    cdef void lower_means(self, int64_t n, double* out) noexcept nogil:
+        cdef Buffers* b = &self.buffers
+        cdef int64_t i
+        if not means_within(b.high, b.low, b.slack, b.counts, n, out, b.sure):
+            for i in range(n):
+                if not b.sure[i]:
+                    out[i] = exact_lower_mean(&self.state, b.sums + i * self.state.grid.slices,
+                                              b.counts[i])
 
     cdef void count(self, int64_t start, int64_t n, const int64_t* counts) noexcept nogil:
         """The values of each window."""
