@@ -102,14 +102,14 @@ static int64_t mta_cut(const mta_grid *grid, const double *restrict x, int64_t n
 }
 
 MTA_INLINE int64_t mta_cut_change(int slices, const mta_grid *g, double x, double y, int64_t *out) {
-    int64_t gone[MTA_MANY], off = mta_cut_one(slices, g, x, out);
+    int64_t gone[MTA_MANY];
+    int64_t off = mta_cut_one(slices, g, x, out) | mta_cut_one(slices, g, y, gone);
     int k;
-    mta_cut_one(slices, g, y, gone);
     for (k = 0; k < slices; k++) out[k] -= gone[k];
     return off;
 }
 
-/* Cut x[i] - y[i], where every y is on the grid; whether any x is off it. */
+/* Cut x[i] - y[i]; whether any of them is off the grid. */
 MTA_INTEGER_CLONES
 static int64_t mta_cut_changes(const mta_grid *grid, const double *restrict x,
                                const double *restrict y, int64_t n, int64_t *restrict out) {
@@ -194,6 +194,65 @@ static int mta_exact_parts(const mta_grid *grid, const int64_t *restrict sums, i
         low[i] = mta_slice_value(x[0], unit_low);
     }
     return large >> 52 == 0;
+}
+
+/* Four windows at a time: the loops above in one, with nothing stored in between. */
+typedef double mta_four_doubles __attribute__((vector_size(32), aligned(8), may_alias));
+typedef int64_t mta_four_ints __attribute__((vector_size(32), aligned(8), may_alias));
+typedef uint64_t mta_four_words __attribute__((vector_size(32), aligned(8), may_alias));
+#if defined(__clang__) || __GNUC__ >= 12
+#define MTA_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define MTA_SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (mta_four_ints){__VA_ARGS__})
+#endif
+
+/* x[0], x[0] + x[1], ... onto *total, which becomes the last of them. */
+MTA_INLINE void mta_run_up_four(mta_four_ints *x, mta_four_ints *total) {
+    const mta_four_ints none = {0, 0, 0, 0};
+    *x += MTA_SHUFFLE(*x, none, 4, 0, 1, 2);
+    *x += MTA_SHUFFLE(*x, none, 4, 4, 0, 1);
+    *x += *total;
+    *total = MTA_SHUFFLE(*x, none, 3, 3, 3, 3);
+}
+
+/* mta_exact_parts of n windows, a multiple of 4, which move on from `sum` by one row each: x[i] enters,
+   and y[i], which is on the grid, leaves. Where `sums` is not NULL, the sums as well: answers wait for
+   memory, which goes unnoticed here. False, and nothing is valid, where an x is off the grid or a high
+   part beyond 2^51 units. */
+MTA_INTEGER_CLONES
+static int mta_steady_parts(const mta_grid *grid, const double *x, const double *y, int64_t n,
+                            mta_slices *sum, double *high_part, double *low_part, double *sums) {
+    const mta_grid g = *grid;
+    const mta_four_ints none = {0, 0, 0, 0};
+    const mta_four_doubles ones = {1.0, 1.0, 1.0, 1.0};
+    const mta_four_doubles one = 6755399441055744.0 * ones, coarse = g.add[1] * ones, fine = g.add[0] * ones;
+    mta_four_ints low = sum->slice[0] + none, high = sum->slice[1] + none, off = none;
+    mta_four_words large = {0, 0, 0, 0};
+    int64_t i;
+    for (i = 0; i < n; i += 4) {
+        mta_four_doubles a = *(const mta_four_doubles *)(x + i), b = *(const mta_four_doubles *)(y + i);
+        mta_four_doubles a1 = a + coarse, b1 = b + coarse, left = a - (a1 - coarse);
+        mta_four_doubles a0 = left + fine, b0 = (b - (b1 - coarse)) + fine;
+        mta_four_ints size = (mta_four_ints)a & INT64_MAX, carry;
+        mta_four_doubles upper, lower;
+        mta_four_ints h = (mta_four_ints)a1 - (mta_four_ints)b1, l = (mta_four_ints)a0 - (mta_four_ints)b0;
+        off |= (left != a0 - fine) | ~((mta_four_doubles)size <= g.top * ones);
+        mta_run_up_four(&h, &high);
+        mta_run_up_four(&l, &low);
+        carry = (mta_four_ints)(((mta_four_words)l + ((1ULL << 62) + (1ULL << 51))) >> 52) - (1 << 10);
+        l -= carry << 52;
+        h += carry;
+        large |= (mta_four_words)h + (1ULL << 51);
+        upper = ((mta_four_doubles)(h + (mta_four_ints)one) - one) * g.unit[1];
+        lower = ((mta_four_doubles)(l + (mta_four_ints)one) - one) * g.unit[0];
+        *(mta_four_doubles *)(high_part + i) = upper;
+        *(mta_four_doubles *)(low_part + i) = lower;
+        if (sums) *(mta_four_doubles *)(sums + i) = upper + lower;
+    }
+    sum->slice[0] = low[0];
+    sum->slice[1] = high[0];
+    large >>= 52;
+    return !(off[0] | off[1] | off[2] | off[3]) && !(large[0] | large[1] | large[2] | large[3]);
 }
 
 /* The sum of slices of any size as a double, the rest, and how far off the rest may be. */
@@ -373,23 +432,24 @@ static inline int mta_exact_is_large(const mta_exact_sum *s) {
 }
 
 /* The sum of all that is finite, to 128 bits and what is needed to round it. */
-static inline mta_leading mta_exact_leading(const mta_exact_sum *s, const int64_t *sum) {
+static inline mta_leading mta_exact_leading(const mta_exact_sum *s, const mta_slices *sum) {
+    const int64_t *x = sum->slice;
     mta_superaccumulator all;
     int k;
     if (!s->off_rows && s->grid.slices == MTA_FEW)
-        return mta_leading_of((__int128)sum[1] * ((__int128)1 << MTA_PLACES) + sum[0], s->grid.exponent);
+        return mta_leading_of((__int128)x[1] * ((__int128)1 << MTA_PLACES) + x[0], s->grid.exponent);
     all = s->off;
     for (k = 0; k < s->grid.slices; k++)
-        mta_super_add_at(&all, (uint64_t)llabs(sum[k]), s->grid.exponent + MTA_PLACES * k,
-                         sum[k] < 0 ? -1 : 1);
+        mta_super_add_at(&all, (uint64_t)llabs(x[k]), s->grid.exponent + MTA_PLACES * k,
+                         x[k] < 0 ? -1 : 1);
     return mta_super_leading(&all);
 }
 
-static inline double mta_exact_lower(const mta_exact_sum *s, const int64_t *sum) {
+static inline double mta_exact_lower(const mta_exact_sum *s, const mta_slices *sum) {
     return mta_nearest(mta_exact_leading(s, sum));
 }
 
-static inline double mta_exact_lower_mean(const mta_exact_sum *s, const int64_t *sum, int64_t n) {
+static inline double mta_exact_lower_mean(const mta_exact_sum *s, const mta_slices *sum, int64_t n) {
     return n > 0 ? mta_nearest_quotient(mta_exact_leading(s, sum), n) : NAN;
 }
 

@@ -24,6 +24,7 @@ cdef extern from "_sums.h":
     ctypedef struct Slices "mta_slices":
         int64_t slice[4]
     ctypedef struct Grid "mta_grid":
+        double unit[4]
         int exponent
         int slices
     ctypedef struct Odd "mta_odd":
@@ -43,5 +44,5 @@ cdef extern from "_sums.h":
     void exact_clear "mta_exact_clear"(ExactSum* s) nogil
     void exact_add "mta_exact_add"(ExactSum* s, const double* x, int64_t n, int64_t sign) nogil
     bint exact_is_large "mta_exact_is_large"(const ExactSum* s) nogil
-    double exact_lower "mta_exact_lower"(const ExactSum* s, const int64_t* sum) nogil
-    double exact_lower_mean "mta_exact_lower_mean"(const ExactSum* s, const int64_t* sum, int64_t n) nogil
+    double exact_lower "mta_exact_lower"(const ExactSum* s, const Slices* sum) nogil
+    double exact_lower_mean "mta_exact_lower_mean"(const ExactSum* s, const Slices* sum, int64_t n) nogil

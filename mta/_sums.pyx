@@ -32,6 +32,8 @@ cdef extern from "_sums.h":
     void join_slices "mta_join_slices"(int slices, Slices start, const int64_t* entered,
                                        const int64_t* left, const int64_t* lo, const int64_t* hi,
                                        int64_t first, int64_t last, int64_t n, int64_t* out) nogil
+    bint steady_parts "mta_steady_parts"(const Grid* g, const double* x, const double* y, int64_t n,
+                                         Slices* sum, double* high, double* low, double* sums) nogil
     void carry "mta_carry"(int slices, int64_t* x) nogil
     bint exact_parts "mta_exact_parts"(const Grid* g, const int64_t* sums, int64_t n, double* high,
                                        double* low) nogil
@@ -105,6 +107,7 @@ cdef class ExactSumKernel(Kernel):
     cdef int64_t first    # of the rows in `state`
     cdef int64_t last
     cdef int64_t reach    # windows to try in one go: fewer where runs are cut short
+    cdef bint has_parts   # whether `high` and `low` are, exactly, and there is nothing else
     cdef bint has_odd     # whether `odd` is filled for the run at hand
     cdef int64_t seen     # rows since the grid was chosen; -1: there is none yet
 
@@ -145,29 +148,46 @@ cdef class ExactSumKernel(Kernel):
         cdef int64_t asked = min(most, self.reach), n = asked
         while n and (hi[i + n - 1] - self.last > ROWS or lo[i + n - 1] - self.first > ROWS):
             n >>= 1
+        self.has_parts = False
         if n:
             n = self.take_steady(i, n) or self.take_rows(i, n)
         if not n:
             n = self.take_window(i)
-        self.reach = min(RUN, 2 * self.reach) if n == asked else max(4, self.reach >> 1)
+        self.reach = min(RUN, 2 * self.reach) if n > asked - 4 else max(8, self.reach >> 1)
         self.seen += hi[i + n - 1] - self.last
         self.first = lo[i + n - 1]
         self.last = hi[i + n - 1]
         return n
 
     cdef int64_t take_steady(self, int64_t i, int64_t n) noexcept nogil:
-        """n windows that each move by one row, if they do, and if all rows are on the grid; else 0."""
+        """n windows that each move by one row, if they do, and if all these rows are on the grid; else
+        0."""
         cdef ExactSum* s = &self.state
         cdef const double* x = &self.scan.values.f
-        if s.off_rows or any_odd(&s.odd) or not is_steady(&self.scan.lo[i], &self.scan.hi[i], n,
-                                                          self.first, self.last):
+        cdef Slices sum = s.sum
+        if not is_steady(&self.scan.lo[i], &self.scan.hi[i], n, self.first, self.last):
             return 0
+        self.has_odd = any_odd(&s.odd)
+        if s.grid.slices == FEW and n >= 4 and not (s.off_rows or self.has_odd):
+            self.has_parts = steady_parts(&s.grid, x + self.last, x + self.first, n & -4, &sum,
+                                          self.buffers.high, self.buffers.low, self.sums_from(i))
+            if self.has_parts:
+                s.sum = sum
+                carry(FEW, s.sum.slice)
+                return n & -4
         if cut_changes(&s.grid, x + self.last, x + self.first, n, self.buffers.sums):
             return 0
         s.sum = run_up(s.grid.slices, s.sum, self.buffers.sums, n)
         carry(s.grid.slices, s.sum.slice)
-        self.has_odd = False
+        if self.has_odd:
+            join_odd(&s.odd, NULL, NULL, NULL, NULL, 0, 0, n, self.buffers.odd)
         return n
+
+    cdef double* sums_from(self, int64_t i) noexcept nogil:
+        """Where the sums from window i on go, if they come first; else NULL."""
+        if self.lowering.wanted[0].what == SUM:
+            return &self.lowering.wanted[0].out[i].f
+        return NULL
 
     cdef int64_t take_rows(self, int64_t i, int64_t n) noexcept nogil:
         """As many of n windows as there are before a row enters or leaves that is finite and off the
@@ -287,6 +307,8 @@ cdef class ExactSumKernel(Kernel):
         cdef int k
         for k in range(self.lowering.n):
             out = &self.lowering.wanted[k].out[start].f
+            if k == 0 and self.has_parts and self.sums_from(start) != NULL:
+                continue
             if self.lowering.wanted[k].what == SUM:
                 self.lower_sums(n, exact, out)
             else:
@@ -299,7 +321,8 @@ cdef class ExactSumKernel(Kernel):
         """high, low and slack from `sums`; true if there is no slack."""
         cdef Buffers* b = &self.buffers
         cdef ExactSum* s = &self.state
-        cdef bint exact = s.grid.slices == FEW and exact_parts(&s.grid, b.sums, n, b.high, b.low)
+        cdef bint exact = self.has_parts or (
+            s.grid.slices == FEW and exact_parts(&s.grid, b.sums, n, b.high, b.low))
         if exact:
             memset(b.slack, 0, n * sizeof(double))
         else:
@@ -311,22 +334,37 @@ cdef class ExactSumKernel(Kernel):
     cdef void lower_sums(self, int64_t n, bint exact, double* out) noexcept nogil:
         """What is not sure is summed exactly and rounded then."""
         cdef Buffers* b = &self.buffers
+        cdef Slices sum
         cdef int64_t i
         if exact:
             sums_of_parts(b.high, b.low, n, out)
         elif not sums_within(b.high, b.low, b.slack, n, out, b.sure):
             for i in range(n):
                 if not b.sure[i]:
-                    out[i] = exact_lower(&self.state, b.sums + i * self.state.grid.slices)
+                    sum = self.sum_at(i)
+                    out[i] = exact_lower(&self.state, &sum)
 
     cdef void lower_means(self, int64_t n, double* out) noexcept nogil:
         cdef Buffers* b = &self.buffers
+        cdef Slices sum
         cdef int64_t i
         if not means_within(b.high, b.low, b.slack, b.counts, n, out, b.sure):
             for i in range(n):
                 if not b.sure[i]:
-                    out[i] = exact_lower_mean(&self.state, b.sums + i * self.state.grid.slices,
-                                              b.counts[i])
+                    sum = self.sum_at(i)
+                    out[i] = exact_lower_mean(&self.state, &sum, b.counts[i])
+
+    cdef Slices sum_at(self, int64_t i) noexcept nogil:
+        cdef Slices sum
+        cdef int k
+        memset(&sum, 0, sizeof(sum))
+        if self.has_parts:
+            sum.slice[0] = <int64_t> (self.buffers.low[i] / self.state.grid.unit[0])
+            sum.slice[1] = <int64_t> (self.buffers.high[i] / self.state.grid.unit[1])
+        else:
+            for k in range(self.state.grid.slices):
+                sum.slice[k] = self.buffers.sums[i * self.state.grid.slices + k]
+        return sum
 
     cdef void count(self, int64_t start, int64_t n, const int64_t* counts) noexcept nogil:
         """The values of each window."""
