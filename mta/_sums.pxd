@@ -38,6 +38,7 @@ cdef extern from "_sums.h":
         int64_t off_rows
         int64_t missed
     Grid grid_of "mta_grid_of"(int exponent, int slices) nogil
+    void count_odd "mta_count_odd"(Odd* odd, double x, int64_t sign) nogil
     bint any_odd "mta_any_odd"(const Odd* odd) nogil
     double odd_sum "mta_odd_sum"(const Odd* odd) nogil
     void exact_init "mta_exact_init"(ExactSum* s) nogil

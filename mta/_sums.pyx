@@ -6,13 +6,15 @@
 
 What has left a window leaves no trace in any of them.
 """
-from libc.math cimport NAN
-from libc.stdint cimport int64_t
+from libc.math cimport NAN, isfinite
+from libc.stdint cimport int64_t, uint64_t
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
-from mta._core cimport Lowering
+from mta._core cimport CHUNK, Lowering
+from mta._exact cimport divide_int128, int128, int128_from_u64
 from mta._kernel cimport Counter, Kernel
-from mta._monoids cimport SUM
+from mta._monoids cimport SUM, Cell
 
 cdef extern from "_sums.h":
     ctypedef struct Base "mta_dd":
@@ -50,6 +52,17 @@ cdef extern from "_sums.h":
                                          int64_t* sure) nogil
     void note_place "mta_note_place"(Places* p, double x) nogil
     Grid choose_grid "mta_choose_grid"(const Places* p, int64_t rows) nogil
+
+
+cdef extern from "_fastsums.h":
+    double plain_prefixes "mta_plain_prefixes"(const double* x, int64_t n, double total, double* out) nogil
+    void plain_suffixes "mta_plain_suffixes"(const double* x, int64_t n, double* out) nogil
+    void plain_join "mta_plain_join"(const double* suffix, const double* prefix, const int64_t* lo,
+                                     const int64_t* hi, int64_t n, double* out) nogil
+    double plain_steady "mta_plain_steady"(const double* x, int64_t n, double total,
+                                           const double* suffix, double* out) nogil
+    void plain_means "mta_plain_means"(const double* sums, const int64_t* count, const int64_t* lo,
+                                       const int64_t* hi, int64_t n, double* out) nogil
 
 
 cdef enum:
@@ -185,7 +198,7 @@ cdef class ExactSumKernel(Kernel):
 
     cdef double* sums_from(self, int64_t i) noexcept nogil:
         """Where the sums from window i on go, if they come first; else NULL."""
-        if self.lowering.wanted[0].what == SUM:
+        if self.lowering.n and self.lowering.wanted[0].what == SUM:
             return &self.lowering.wanted[0].out[i].f
         return NULL
 
@@ -398,3 +411,271 @@ cdef void lower_odd(const Odd* odd, int64_t n, double* out) noexcept nogil:
     for i in range(n):
         if any_odd(&odd[i]):
             out[i] = odd_sum(&odd[i])
+
+
+# ------------------------------------------------------------------------------- plain doubles
+
+cdef class FastSumKernel(Kernel):
+    """sum and mean of floats by plain additions: for numerics="fast".
+
+    wanted : list of ("sum", 0) and ("mean", 0), one per answer
+
+    The error of a sum of n values is at most n 2^-53 times the sum of their magnitudes; one that
+    overflows on the way is infinite. Nothing is subtracted: what has left leaves no trace. The nulls of
+    the column have to be 0.
+
+    Two halves, as in two stacks: sums from every row up to a split, and running sums from there on; once
+    the split has left, the whole window becomes the older half. The order of additions follows from
+    the split and the rows alone. Cost: O(1) amortised a row, about 2 ns. Memory: 16 bytes a row of the
+    window.
+    """
+
+    cdef Lowering lowering
+    cdef double* suffix         # from every row in [origin, split)
+    cdef int64_t capacity
+    cdef int64_t origin
+    cdef int64_t split
+    cdef double total           # of the blocks from the split up to row `at`
+    cdef int64_t at
+    cdef double prefix[2 * ROWS + 8]
+    cdef double sums[RUN]
+
+    def __cinit__(self, Counter counter, wanted):
+        check_wanted(wanted)
+        self.lowering = Lowering(wanted)
+        self.split = self.origin = self.at = -1
+
+    def __init__(self, Counter counter, wanted):
+        Kernel.__init__(self, counter)
+
+    def __dealloc__(self):
+        free(self.suffix)
+
+    def answer_to(self, arrays):
+        self.lowering.answer_to(arrays)
+
+    def marks(self):
+        return (self.split,)
+
+    def resume(self, marks):
+        self.split, = marks
+        self.origin = self.at = self.split
+        self.total = 0.0
+
+    cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil:
+        cdef const int64_t* counts = self.counter.counts_from(start)
+        cdef int64_t i = start, run
+        cdef double* sums
+        while i < start + n:
+            sums = self.sums
+            if self.lowering.n and self.lowering.wanted[0].what == SUM:
+                sums = &self.lowering.wanted[0].out[i].f
+            if lo[i] >= self.split:
+                self.split = self.at = hi[i]
+                self.total = 0.0
+                self.build_suffixes(lo[i])
+                sums[0] = self.suffix[3]
+                run = 1
+            else:
+                if lo[i] < self.origin:    # after `resume`
+                    self.build_suffixes(lo[i])
+                run = self.add_up(lo + i, hi + i, start + n - i, sums)
+            self.lower(i, run, lo, hi, counts, sums)
+            i += run
+        return -1
+
+    cdef int build_suffixes(self, int64_t origin) except -1 nogil:
+        """The rows [origin, split) become the older half."""
+        cdef int64_t n = self.split - origin
+        if n + 4 > self.capacity or self.suffix == NULL:
+            free(self.suffix)
+            self.capacity = 2 * n + 4
+            self.suffix = <double*> malloc(self.capacity * sizeof(double))
+            if self.suffix == NULL:
+                self.capacity = 0
+                with gil:
+                    raise MemoryError(f"a window of {n} rows")
+        self.origin = origin
+        plain_suffixes(&self.scan.values[origin].f, n, self.suffix + 3)
+        self.suffix[3 + n] = 0.0
+        return 0
+
+    cdef int64_t add_up(self, const int64_t* lo, const int64_t* hi, int64_t n, double* out) noexcept nogil:
+        """The sums of the first windows of n; how many."""
+        cdef const double* suffix = self.suffix + 3 - self.origin
+        cdef int64_t ahead = hi[0] - 1 - self.at, rows
+        n = self.run_length(lo, hi, n)
+        if is_steady(lo, hi, n, lo[0] - 1, hi[0] - 1):
+            if ahead == 0:
+                self.total = plain_steady(&self.scan.values[self.at].f, n, self.total, suffix + lo[0], out)
+                self.at += n & -4
+                return n
+            n = min(n, 4 - (ahead & 3))    # to the end of the block
+        while hi[0] - self.at > ROWS:
+            self.total = plain_prefixes(&self.scan.values[self.at].f, ROWS, self.total, self.prefix)
+            self.at += ROWS
+        rows = hi[n - 1] - self.at
+        self.prefix[0] = self.total
+        self.total = plain_prefixes(&self.scan.values[self.at].f, rows, self.total, self.prefix + 1)
+        plain_join(suffix, self.prefix - self.at, lo, hi, n, out)
+        self.at += rows & -4
+        return n
+
+    cdef int64_t run_length(self, const int64_t* lo, const int64_t* hi, int64_t n) noexcept nogil:
+        """How many of n windows this split and one stretch of prefixes serve."""
+        cdef int64_t left = self.split - lo[0]
+        n = min(n, <int64_t> RUN)
+        if 0 < left < n and lo[left] >= self.split:    # where windows move by one row, this is it
+            n = left
+        while n > 1 and (lo[n - 1] >= self.split or hi[n - 1] - hi[0] > ROWS):
+            n = n >> 1 if lo[n >> 1] >= self.split or hi[n >> 1] - hi[0] > ROWS else n - 1
+        return n
+
+    cdef void lower(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi,
+                    const int64_t* counts, const double* sums) noexcept nogil:
+        """The answers start..start + n."""
+        cdef double* out
+        cdef int k
+        for k in range(self.lowering.n):
+            out = &self.lowering.wanted[k].out[start].f
+            if self.lowering.wanted[k].what != SUM:
+                plain_means(sums, counts + start if counts != NULL else NULL, lo + start, hi + start, n,
+                            out)
+            elif out != sums:
+                memcpy(out, sums, n * sizeof(double))
+
+
+# -------------------------------------------------------------------------------- wide integers
+
+cdef class WideSumKernel(Kernel):
+    """sum and mean of integers, where a sum that leaves 64 bits is not an error.
+
+    source : "int" or "uint": what the values are
+    wanted : list of ("sum", 0) and ("mean", 0), one per answer
+    overflow : "wrap": sums are those modulo 2^64, in the column's own type; "float": they are doubles,
+        the nearest to the exact sum
+
+    Sums are exact in 128 bits, which hold 2^64 rows, so rows that leave are subtracted. Means are
+    correctly rounded. Cost: 2 additions a row. The nulls of the column have to be 0.
+    """
+
+    cdef Lowering lowering
+    cdef bint unsigned
+    cdef bint wraps
+    cdef int128 total      # of the rows [first, last)
+    cdef int64_t first
+    cdef int64_t last
+    cdef int128 sums[CHUNK]
+
+    def __cinit__(self, Counter counter, str source, wanted, str overflow):
+        check_wanted(wanted)
+        if source not in ("int", "uint") or overflow not in ("wrap", "float"):
+            raise ValueError(f"no integer sums of {source!r} with overflow={overflow!r}")
+        self.lowering = Lowering(wanted)
+        self.unsigned = source == "uint"
+        self.wraps = overflow == "wrap"
+        self.last = -1
+
+    def __init__(self, Counter counter, str source, wanted, str overflow):
+        Kernel.__init__(self, counter)
+
+    def answer_to(self, arrays):
+        self.lowering.answer_to(arrays)
+
+    cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil:
+        cdef const int64_t* counts = self.counter.counts_from(start)
+        cdef Cell* out
+        cdef int64_t i
+        cdef int k
+        for i in range(n):
+            self.sums[i] = self.slide_to(lo[start + i], hi[start + i])
+        for k in range(self.lowering.n):
+            out = self.lowering.wanted[k].out + start
+            if self.lowering.wanted[k].what != SUM:
+                for i in range(n):
+                    out[i].f = mean_of(self.sums[i], counts[start + i] if counts != NULL
+                                       else hi[start + i] - lo[start + i])
+            elif self.wraps:
+                for i in range(n):
+                    out[i].i = <int64_t> self.sums[i]
+            else:
+                for i in range(n):
+                    out[i].f = divide_int128(self.sums[i], 1)
+        return -1
+
+    cdef int128 slide_to(self, int64_t lo, int64_t hi) noexcept nogil:
+        if lo >= self.last:
+            self.first = self.last = lo
+            self.total = 0
+        while self.first < lo:
+            self.total = self.total - self.at(self.first)
+            self.first += 1
+        while self.last < hi:
+            self.total = self.total + self.at(self.last)
+            self.last += 1
+        return self.total
+
+    cdef inline int128 at(self, int64_t row) noexcept nogil:
+        cdef int64_t value = self.scan.values[row].i
+        return int128_from_u64(<uint64_t> value) if self.unsigned else <int128> value
+
+
+cdef inline double mean_of(int128 sum, int64_t count) noexcept nogil:
+    return divide_int128(sum, count) if count > 0 else NAN
+
+
+# ----------------------------------------------------------------------------- a sum of anything
+
+cdef class ExactTotal:
+    """A sum of doubles without any rounding, as a monoid: `add` lifts, `merge` combines, `sum` and
+    `mean` lower.
+
+    Infinities and NaN are counted apart. Bytes: 600. Adding a value costs a few nanoseconds, merging
+    and lowering some 50. See ``_superaccumulator.h``.
+
+    Examples
+    --------
+    >>> total = ExactTotal([1e16, 1.0, 1e-20])
+    >>> total.merge(ExactTotal([-1e16]))
+    >>> total.sum(), ExactTotal([0.1] * 10).mean(10)
+    (1.0, 0.1)
+    """
+
+    cdef Superaccumulator total
+    cdef Odd odd
+
+    def __cinit__(self, values=()):
+        super_init(&self.total)
+        self.add(values)
+
+    def add(self, values, int64_t sign=1):
+        """Add every value, or with sign=-1 take back what was added before."""
+        cdef double x
+        if sign != 1 and sign != -1:
+            raise ValueError("sign: 1 or -1")
+        for x in values:
+            if isfinite(x):
+                super_add(&self.total, x, sign)
+            else:
+                count_odd(&self.odd, x, sign)
+
+    def merge(self, ExactTotal other):
+        """Add all that `other` holds."""
+        super_merge(&self.total, &other.total)
+        self.odd.nans += other.odd.nans
+        self.odd.plus += other.odd.plus
+        self.odd.minus += other.odd.minus
+
+    def sum(self):
+        """The double nearest to the sum."""
+        if any_odd(&self.odd):
+            return odd_sum(&self.odd)
+        return nearest(super_leading(&self.total))
+
+    def mean(self, int64_t n):
+        """The double nearest to the sum over n."""
+        if n <= 0:
+            return NAN
+        if any_odd(&self.odd):
+            return odd_sum(&self.odd)
+        return nearest_quotient(super_leading(&self.total), n)
