@@ -534,11 +534,11 @@ static inline mta_grid mta_best_grid(const mta_places *p, int slices, int64_t ro
     return mta_grid_of(unit + MTA_LOWEST, slices);
 }
 
-/* Twice the slices cost twice the time, which pays where more than one value in 256 needs them. */
+/* Twice the slices cost twice the time, which pays where more than one value in 1,024 needs them. */
 static inline mta_grid mta_choose_grid(const mta_places *p, int64_t rows) {
     int32_t missed_by_few, missed_by_many;
     mta_grid few = mta_best_grid(p, MTA_FEW, rows, &missed_by_few), many;
-    if (256LL * missed_by_few <= p->values) return few;
+    if (1024LL * missed_by_few <= p->values) return few;
     many = mta_best_grid(p, MTA_MANY, rows, &missed_by_many);
     return missed_by_many < missed_by_few ? many : few;
 }

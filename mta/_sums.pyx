@@ -68,9 +68,9 @@ cdef extern from "_fastsums.h":
 cdef enum:
     RUN = 256          # windows answered in one go
     ROWS = 512         # rows that may enter, and that may leave, over them
-    SAMPLE = 1024      # rows that a grid is chosen from
-    PATIENCE = 4096    # rows between two choices, and as many more as the window holds
-    MISSES = 128       # one row in so many off the grid is worth another choice
+    SAMPLE = 2048      # rows that a grid is chosen from
+    PATIENCE = 1 << 14 # rows between two choices, and as many more as the window holds
+    MISSES = 512       # one row in so many off the grid is worth another choice
     COARSER = 8        # places that a grid is made coarser by, where it has to be
 
 
