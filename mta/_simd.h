@@ -1,0 +1,48 @@
+/* What the C loops share: vectors of four, and functions compiled twice.
+   An x86-64 may or may not have AVX2 and FMA. A function made with MTA_TWICE exists for both kinds,
+   and every call picks. All operations are rounded one by one in either (-ffp-contract=off), so the
+   answers are the same doubles wherever they run; fma() is called by name where it is meant. */
+#ifndef MTA_SIMD_H
+#define MTA_SIMD_H
+
+#include <stdint.h>
+
+/* A helper of such a function has to be inlined, or it would run as built for every x86-64. */
+#define MTA_INLINE static inline __attribute__((always_inline))
+
+#define MTA_UNUSED __attribute__((unused))
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#define MTA_WIDE __attribute__((target("avx2,fma,popcnt"))) MTA_UNUSED
+#if defined(__AVX2__) && defined(__FMA__)
+#define MTA_IS_WIDE 1
+#else
+#define MTA_IS_WIDE (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+#endif
+#else
+#define MTA_WIDE MTA_UNUSED
+#define MTA_IS_WIDE 0
+#endif
+
+/* type name(parameters), which is name_body(wide, arguments...): built for AVX2 and FMA (wide is 1)
+   and without (0). */
+#define MTA_TWICE(type, name, parameters, ...)                                                 \
+    MTA_WIDE static type name##_wide parameters { return name##_body(1, __VA_ARGS__); }        \
+    MTA_UNUSED static type name##_plain parameters { return name##_body(0, __VA_ARGS__); }     \
+    MTA_UNUSED static inline type name parameters {                                            \
+        return MTA_IS_WIDE ? name##_wide(__VA_ARGS__) : name##_plain(__VA_ARGS__);             \
+    }
+
+/* Four doubles or integers at once. They are never passed or returned, only pointed to: how that is
+   done depends on the target. */
+typedef double mta_f4 __attribute__((vector_size(32)));
+typedef int64_t mta_i4 __attribute__((vector_size(32)));
+typedef double mta_f4_at __attribute__((vector_size(32), aligned(8), may_alias));
+typedef int64_t mta_i4_at __attribute__((vector_size(32), aligned(8), may_alias));
+#define MTA_F4(p) (*(mta_f4_at *)(p))
+#define MTA_I4(p) (*(mta_i4_at *)(p))
+#define MTA_F4_CONST(p) (*(const mta_f4_at *)(p))
+#define MTA_I4_CONST(p) (*(const mta_i4_at *)(p))
+
+#endif
