@@ -1,7 +1,8 @@
 """The part of the monoids that runs once per answer (lower) or calls Python (Boxed)."""
 from cpython.object cimport PyObject
 from libc.math cimport NAN, isfinite
-from libc.stdint cimport INT64_MIN, int64_t
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy
 
 from mta._exact cimport divide_int128, int128, int128_hi
 
@@ -12,6 +13,14 @@ cdef extern from "_precise.h":
     void lower_sums "mta_lower_sums"(const double* hi_lo, int64_t n, double* out) nogil
     void lower_means "mta_lower_means"(const double* hi_lo, const int64_t* counts, const int64_t* lo,
                                        const int64_t* hi, int64_t n, double* out) nogil
+
+
+cdef extern from "_simd.h":
+    pass
+
+
+cdef extern from "_extremes.h":
+    void keys_to_doubles "mta_keys_to_doubles"(int64_t* x, int64_t n, int64_t flip, int64_t nan_key) nogil
 
 
 cdef inline int64_t count_at(const Wanted* w, int64_t i) noexcept nogil:
@@ -43,15 +52,13 @@ cdef int64_t lower_float_sums(const Lift* how, const Wanted* w, const FloatSum* 
 
 
 cdef int64_t lower_extremes(const Lift* how, const Wanted* w, const Extreme* parts, int64_t n) noexcept nogil:
-    cdef int64_t i, key
+    cdef int64_t i
     if how.source != FLOAT:
         for i in range(n):
             w.out[i].i = parts[i].key ^ how.flip
         return -1
-    for i in range(n):
-        key = parts[i].key
-        # INT64_MIN is the key of nothing at all.
-        w.out[i].f = NAN if key == how.nan_key or key == INT64_MIN else float_of_key(key ^ how.flip)
+    memcpy(w.out, parts, n * sizeof(Cell))
+    keys_to_doubles(&w.out.i, n, how.flip, how.nan_key)
     return -1
 
 

@@ -20,7 +20,7 @@ from mta._core cimport (
 from mta._exact cimport DD, two_sum
 from mta._kernel cimport Counter, Kernel, Scan
 from mta._monoids cimport (
-    UINT, Cell, CMoments, Extreme, FloatSum, IntSum, Lift, Moments, lift,
+    FLOAT, UINT, Cell, CMoments, FloatSum, IntSum, Lift, Moments, lift,
 )
 from mta._vector cimport Vector
 
@@ -43,6 +43,36 @@ cdef extern from "_precise.h":
         CMoments* out) nogil
 
 
+cdef extern from "_simd.h":
+    bint is_steady "mta_is_steady"(const int64_t* lo, const int64_t* hi, int64_t n) nogil
+
+
+cdef extern from "_extremes.h":
+    enum:
+        PIECE "MTA_PIECE"
+        SHORT "MTA_SHORT"
+        MARGIN "MTA_MARGIN"
+    ctypedef enum Order "mta_order":
+        KEYS "MTA_KEYS"
+        GREATEST "MTA_GREATEST"
+        LEAST "MTA_LEAST"
+    int64_t nothing_in "mta_nothing"(Order order) nogil
+    bint read_extremes "mta_read_piece"(Order order, const int64_t* raw, const uint8_t* valid,
+                                        int64_t n, bint is_float, int64_t flip, int64_t nan_key,
+                                        int64_t* out) nogil
+    void keys_to_doubles "mta_keys_to_doubles"(int64_t* x, int64_t n, int64_t flip, int64_t nan_key) nogil
+    int64_t suffix_extremes "mta_suffix_extremes"(Order order, const int64_t* x, int64_t n,
+                                                  int64_t after, int64_t* out) nogil
+    int64_t prefix_extremes "mta_prefix_extremes"(Order order, const int64_t* x, int64_t n,
+                                                  int64_t before, int64_t* out) nogil
+    void join_extremes "mta_join_extremes"(Order order, const int64_t* suffix, const int64_t* prefix,
+                                           const int64_t* lo, const int64_t* hi, int64_t n,
+                                           bint steady, int64_t* out) nogil
+    void short_extremes "mta_short_extremes"(Order order, int64_t* x, int64_t width, int64_t n,
+                                             int64_t* out) nogil
+    void blank "mta_blank"(const int64_t* count, int64_t n, int64_t* out) nogil
+
+
 cdef struct Halves:
     # [origin, split) is answered by suffixes, [split, last) by one running prefix.
     void* suffix
@@ -50,9 +80,15 @@ cdef struct Halves:
     int64_t origin
     int64_t split
     int64_t last
-    Extreme extreme
     Deviations deviations    # from k
     double k
+    # min and max: the extreme of [split, last), and those to every row from `joined` on, as keys or
+    # as doubles; and the values of a piece of rows between margins.
+    Order order
+    int64_t running
+    int64_t joined
+    int64_t prefix[PIECE + MARGIN]
+    int64_t piece[PIECE + 2 * MARGIN]
 
 
 cdef enum:
@@ -85,6 +121,26 @@ cdef struct BlockScan:
     FloatSum back_node
     Sums suffix
     Sums prefix
+
+
+cdef int64_t run_end(const Scan* scan, int64_t i, int64_t stop, int64_t lo, int64_t hi) noexcept nogil:
+    """After the last window of i.. that begins before row lo and ends before row hi; i itself does."""
+    cdef int64_t step = 1, middle
+    # Where windows move by one row at a time the run ends here; else search.
+    middle = i + min(lo - scan.lo[i], hi - scan.hi[i])
+    if i < middle < stop and scan.lo[middle - 1] < lo and scan.hi[middle - 1] < hi:
+        i = middle - 1
+    while i + step < stop and scan.lo[i + step] < lo and scan.hi[i + step] < hi:
+        i += step
+        step *= 2
+    stop = min(stop, i + step)
+    while i + 1 < stop:    # window i is served, window stop is not
+        middle = (i + stop) // 2
+        if scan.lo[middle] < lo and scan.hi[middle] < hi:
+            i = middle
+        else:
+            stop = middle
+    return i + 1
 
 
 cdef class MonoidKernel(Kernel):
@@ -162,10 +218,20 @@ cdef class MonoidKernel(Kernel):
         elif kind_of(self.ops) == FLOAT_SUM_KIND:
             block_scan_slide(&self.scan, &self.blocks, start, n, <FloatSum*> self.parts)
         elif kind_of(self.ops) == EXTREMES_KIND:
-            extremes_slide(&self.scan, &self.how, &self.halves, start, n, <Extreme*> self.parts)
+            extremes_slide(&self.scan, &self.how, &self.halves, counts, start, n,
+                           &self.lowering.wanted[0].out.i)
+            self.repeat_first(start, n)
+            return -1
         else:
             moments_slide(&self.scan, &self.halves, counts, start, n, <Moments*> self.parts)
         return self.lowering.run(self.ops, &self.how, self.parts, start, n, lo, hi, counts)
+
+    cdef void repeat_first(self, int64_t start, int64_t n) noexcept nogil:
+        """The answers of the first output, for any other: of an extreme there is only one kind."""
+        cdef int k
+        for k in range(1, self.lowering.n):
+            memcpy(self.lowering.wanted[k].out + start, self.lowering.wanted[0].out + start,
+                   n * sizeof(Cell))
 
 
 # ------------------------------------------------------------------ integer sums: subtract
@@ -195,9 +261,9 @@ cdef int running_slide(const Scan* scan, const Lift* how, RunningSum* r, int64_t
 
 cdef int reserve_suffixes(Halves* h, int64_t lo, int64_t hi, size_t size) except -1 nogil:
     """Nothing older than `split` is left: the window [lo, hi) becomes the half with suffixes."""
-    if hi - lo > h.capacity:
+    if hi - lo + MARGIN > h.capacity:
         free(h.suffix)
-        h.capacity = 2 * (hi - lo)
+        h.capacity = 2 * (hi - lo) + MARGIN
         h.suffix = malloc(h.capacity * size)
         if h.suffix == NULL:
             h.capacity = 0
@@ -208,43 +274,124 @@ cdef int reserve_suffixes(Halves* h, int64_t lo, int64_t hi, size_t size) except
     return 0
 
 
-cdef int extremes_slide(const Scan* scan, const Lift* how, Halves* h, int64_t start, int64_t n,
-                        Extreme* out) except -1 nogil:
-    cdef int64_t i, lo, hi, row, last = h.last, split = h.split, running = h.extreme.key
-    cdef int64_t* suffix = (<int64_t*> h.suffix) - h.origin
-    for i in range(start, start + n):
-        lo = scan.lo[i]
-        hi = scan.hi[i]
-        if lo >= split:
-            reserve_suffixes(h, lo, hi, sizeof(Extreme))
-            suffix = (<int64_t*> h.suffix) - lo
-            running = INT64_MIN
-            for row in range(hi - 1, lo - 1, -1):
-                running = greater(running, key_at(scan, how, row))
-                suffix[row] = running
-            out[i - start].key = running
-            split = last = hi
-            running = INT64_MIN
-            continue
-        for row in range(last, hi):
-            running = greater(running, key_at(scan, how, row))
-        last = hi
-        out[i - start].key = greater(suffix[lo], running)
-    h.extreme.key = running
-    h.last = last
+cdef int extremes_slide(const Scan* scan, const Lift* how, Halves* h, const int64_t* counts,
+                        int64_t start, int64_t n, int64_t* out) except -1 nogil:
+    """Answers out[start..start + n)."""
+    cdef int64_t i = start, run
+    while i < start + n:
+        run = short_run(scan, i, start + n)
+        if run > i:
+            answer_short(scan, how, h, i, run, out)
+        else:
+            run = answer_run(scan, how, h, i, start + n, out)
+        if how.source == FLOAT:
+            if h.order == KEYS:
+                keys_to_doubles(&out[i], run - i, how.flip, how.nan_key)
+            if counts != NULL:    # in doubles a null is what can't be the extreme
+                blank(&counts[i], run - i, &out[i])
+        i = run
+    if how.source != FLOAT and how.flip != 0:
+        for i in range(start, start + n):
+            out[i] ^= how.flip
     return 0
 
 
-cdef inline int64_t greater(int64_t a, int64_t b) noexcept nogil:
-    return a if a > b else b
+cdef inline Order order_of(const Lift* how) noexcept nogil:
+    """How to take values that are not NaN or -0.0."""
+    if how.source != FLOAT:
+        return KEYS
+    return LEAST if how.flip else GREATEST
 
 
-cdef inline int64_t key_at(const Scan* scan, const Lift* how, int64_t row) noexcept nogil:
-    cdef Extreme x
-    if scan.valid != NULL and not scan.valid[row]:
-        return INT64_MIN
-    lift(how, &x, scan.values[row])
-    return x.key
+cdef bint read_piece(const Scan* scan, const Lift* how, Halves* h, int64_t row, int64_t n) noexcept nogil:
+    """The values of n rows in the half's order; False where one of them has to be taken as a key."""
+    return read_extremes(h.order, &scan.values[row].i, &scan.valid[row] if scan.valid != NULL else NULL,
+                         n, how.source == FLOAT, how.flip, how.nan_key, h.piece + MARGIN)
+
+
+cdef int64_t short_run(const Scan* scan, int64_t i, int64_t stop) noexcept nogil:
+    """After the last window of those from i on that one piece of rows holds, if they are short and
+    all move by one row; else i."""
+    cdef int64_t width = scan.hi[i] - scan.lo[i], n = min(stop - i, PIECE - width)
+    if width < 1 or width > SHORT or n < SHORT or not is_steady(&scan.lo[i], &scan.hi[i], n):
+        return i
+    return i + n
+
+
+cdef void answer_short(const Scan* scan, const Lift* how, Halves* h, int64_t i, int64_t run,
+                       int64_t* out) noexcept nogil:
+    cdef int64_t row = scan.lo[i], n = scan.hi[run - 1] - row
+    h.order = order_of(how)
+    h.split = h.last = -1    # whatever comes next begins anew
+    if not read_piece(scan, how, h, row, n):
+        h.order = KEYS
+        read_piece(scan, how, h, row, n)
+    short_extremes(h.order, h.piece + MARGIN, scan.hi[i] - row, run - i, &out[i])
+
+
+cdef int64_t answer_run(const Scan* scan, const Lift* how, Halves* h, int64_t i, int64_t stop,
+                        int64_t* out) except -1 nogil:
+    """Windows from i on that one half and one piece of new rows serve; returns after the last one."""
+    cdef int64_t lo = scan.lo[i], hi = scan.hi[i], run
+    cdef bint steady
+    if lo >= h.split:
+        reserve_suffixes(h, lo, hi, sizeof(int64_t))
+        # Of no rows at all the extreme is nothing, which only keys can tell.
+        h.order = order_of(how) if lo < hi else KEYS
+        if not fill_suffixes(scan, how, h):
+            h.order = KEYS
+            fill_suffixes(scan, how, h)
+    while hi - h.last > PIECE:    # no window ends at these rows
+        extend_half(scan, how, h, lo, h.last + PIECE)
+    # Where windows move by one row.
+    run = i + min(min(stop - i, h.split - lo), h.last + PIECE + 1 - hi)
+    steady = run > i + 1 and is_steady(&scan.lo[i], &scan.hi[i], run - i)
+    if not steady:
+        run = run_end(scan, i, stop, h.split, h.last + PIECE + 1)
+    extend_half(scan, how, h, lo, scan.hi[run - 1])
+    join_extremes(h.order, (<int64_t*> h.suffix) - h.origin, h.prefix - h.joined,
+                  &scan.lo[i], &scan.hi[i], run - i, steady, &out[i])
+    return run
+
+
+cdef bint fill_suffixes(const Scan* scan, const Lift* how, Halves* h) noexcept nogil:
+    """The extremes from every row on to the split, a piece at a time; False where a value has to be
+    taken as a key."""
+    cdef int64_t* suffix = (<int64_t*> h.suffix) - h.origin
+    cdef int64_t row = h.split, n
+    cdef int64_t running = nothing_in(h.order)
+    while row > h.origin:
+        n = (row - h.origin - 1) % PIECE + 1
+        row -= n
+        if not read_piece(scan, how, h, row, n):
+            return False
+        running = suffix_extremes(h.order, h.piece + MARGIN, n, running, suffix + row)
+    suffix[h.split] = h.running = nothing_in(h.order)
+    return True
+
+
+cdef void extend_half(const Scan* scan, const Lift* how, Halves* h, int64_t lo, int64_t hi) noexcept nogil:
+    """The extremes from the split to every row up to hi, at most a piece away."""
+    cdef int64_t n = hi - h.last
+    if n > 0 and not read_piece(scan, how, h, h.last, n):
+        half_to_keys(scan, how, h, lo)
+        read_piece(scan, how, h, h.last, n)
+    h.joined = h.last
+    h.prefix[0] = h.running
+    if n > 0:
+        h.running = prefix_extremes(h.order, h.piece + MARGIN, n, h.running, h.prefix + 1)
+        h.last = hi
+
+
+cdef void half_to_keys(const Scan* scan, const Lift* how, Halves* h, int64_t lo) noexcept nogil:
+    """Make what is left of the half again, since a value came that has to be taken as a key."""
+    cdef int64_t last = h.last
+    h.order = KEYS
+    h.origin = lo
+    fill_suffixes(scan, how, h)
+    h.last = h.split
+    while h.last < last:
+        extend_half(scan, how, h, lo, min(h.last + PIECE, last))
 
 
 # ------------------------------------------------------------------ var, std: two halves
@@ -317,7 +464,7 @@ cdef int block_scan_slide(const Scan* scan, BlockScan* b, int64_t start, int64_t
             out[i - start] = sum_small(&scan.values[b.base], front, split, back)
             stop = i + 1
         else:
-            stop = run_end(scan, b, i, start + n, split)
+            stop = stretch_end(scan, b, i, start + n, split)
             move_blocks(scan, b, front >> BLOCK_BITS, back >> BLOCK_BITS)
             build_suffixes(scan, b, (scan.lo[stop - 1] - b.base) >> BLOCK_BITS)
             build_prefixes(scan, b, (scan.hi[stop - 1] - b.base) >> BLOCK_BITS)
@@ -328,26 +475,11 @@ cdef int block_scan_slide(const Scan* scan, BlockScan* b, int64_t start, int64_t
     return 0
 
 
-cdef int64_t run_end(const Scan* scan, const BlockScan* b, int64_t i, int64_t stop, int64_t split) noexcept nogil:
+cdef int64_t stretch_end(const Scan* scan, const BlockScan* b, int64_t i, int64_t stop, int64_t split) noexcept nogil:
     """After the last row of the run from i on that one split point and one stretch of sums serve."""
     cdef int64_t front = b.base + min(split, ((scan.lo[i] - b.base) & -BLOCK) + STRETCH)
     cdef int64_t back = b.base + min(split + (split & -split), ((scan.hi[i] - b.base) & -BLOCK) + STRETCH)
-    # Where windows move by one row at a time the run ends at this row; else search from there.
-    cdef int64_t middle = i + min(front - scan.lo[i], back - scan.hi[i])
-    stop = min(stop, i + STRETCH)
-    if middle >= stop or (scan.lo[middle] < front and scan.hi[middle] < back):
-        middle = stop
-    else:
-        stop = middle
-    if scan.lo[middle - 1] < front and scan.hi[middle - 1] < back:
-        return middle
-    while i + 1 < stop:    # row i is served, row stop is not
-        middle = (i + stop) // 2
-        if scan.lo[middle] < front and scan.hi[middle] < back:
-            i = middle
-        else:
-            stop = middle
-    return i + 1
+    return run_end(scan, i, min(stop, i + STRETCH), front, back)
 
 
 cdef inline FloatSum plus(FloatSum a, FloatSum b) noexcept nogil:

@@ -40,9 +40,37 @@ typedef double mta_f4 __attribute__((vector_size(32)));
 typedef int64_t mta_i4 __attribute__((vector_size(32)));
 typedef double mta_f4_at __attribute__((vector_size(32), aligned(8), may_alias));
 typedef int64_t mta_i4_at __attribute__((vector_size(32), aligned(8), may_alias));
+typedef uint32_t mta_u32_at __attribute__((aligned(1), may_alias));
 #define MTA_F4(p) (*(mta_f4_at *)(p))
 #define MTA_I4(p) (*(mta_i4_at *)(p))
 #define MTA_F4_CONST(p) (*(const mta_f4_at *)(p))
 #define MTA_I4_CONST(p) (*(const mta_i4_at *)(p))
+
+/* mask = all bits where a row is valid. */
+#if defined(__x86_64__)
+MTA_WIDE static inline void mta_mask_wide(const uint8_t *valid, mta_i4 *mask) {
+    __m128i four = _mm_cvtsi32_si128(*(const mta_u32_at *)valid);
+    *mask = (mta_i4)_mm256_cmpgt_epi64(_mm256_cvtepu8_epi64(four), _mm256_setzero_si256());
+}
+#endif
+MTA_INLINE void mta_mask(int wide, const uint8_t *valid, mta_i4 *mask) {
+    int i;
+#if defined(__x86_64__)
+    if (wide) {
+        mta_mask_wide(valid, mask);
+        return;
+    }
+#endif
+    for (i = 0; i < 4; i++) (*mask)[i] = -(int64_t)(valid[i] != 0);
+}
+
+/* Whether lo and hi rise by one from each of n windows to the next. */
+MTA_INLINE int mta_is_steady_body(int wide, const int64_t *lo, const int64_t *hi, int64_t n) {
+    int64_t i, first = lo[0], last = hi[0], other = 0;
+    if (lo[n - 1] - first != n - 1 || hi[n - 1] - last != n - 1) return 0;
+    for (i = 0; i < n; i++) other |= (lo[i] - i - first) | (hi[i] - i - last);
+    return other == 0;
+}
+MTA_TWICE(int, mta_is_steady, (const int64_t *lo, const int64_t *hi, int64_t n), lo, hi, n)
 
 #endif
