@@ -13,7 +13,7 @@
 #include "_simd.h"
 
 /* Rows that are taken at a time: they stay in the first-level cache. */
-enum { MTA_PIECE = 256, MTA_MARGIN = 8, MTA_SHORT = 32 };
+enum { MTA_PIECE = 256, MTA_MARGIN = 8, MTA_SHORT = 64 };
 
 typedef enum { MTA_KEYS, MTA_GREATEST, MTA_LEAST } mta_order;
 
@@ -214,41 +214,55 @@ MTA_TWICE(void, mta_join_extremes,
            const int64_t *hi, int64_t n, int steady, int64_t *out),
           order, suffix, prefix, lo, hi, n, steady, out)
 
-/* out[i] = the extreme of x[i..i + width), for n windows: of runs of 4, 8, 16 … rows and, for any
-   other width, of two that overlap. x is used up; a margin stands after its n + width - 1 values. */
-MTA_INLINE int mta_shorts_in_order(int wide, mta_order order, int64_t *x, int64_t width, int64_t n,
-                                   int64_t *out) {
-    int64_t i, run = 1, last;
-    if (width >= 4) {
-        run = 4;
-        for (i = 0; i < n + width - run; i += 4) {
-            mta_i4 a;
-            mta_take_four(wide, order, x + i, 1, &a);
-            MTA_I4(x + i) = a;
-        }
-    }
-    for (; 2 * run <= width; run *= 2)
-        for (i = 0; i < n + width - 2 * run; i += 4) {
-            mta_i4 a = MTA_I4_CONST(x + i), b = MTA_I4_CONST(x + i + run);
+/* The values of a piece, and the extremes of the next 2, 4, 8 … rows from each on. */
+enum { MTA_LEVELS = 7, MTA_ROOM = MTA_PIECE + 2 * MTA_MARGIN };
+
+/* Levels up to `top`, from n values at the lowest, which end in a margin. */
+MTA_INLINE int mta_levels_in_order(int wide, mta_order order, int64_t *level, int64_t n, int top) {
+    int64_t i, k, span;
+    for (k = 0, span = 1; k < top; k++, span *= 2, level += MTA_ROOM)
+        for (i = 0; i < n; i += 4) {
+            mta_i4 a = MTA_I4_CONST(level + i), b = MTA_I4_CONST(level + i + span);
             mta_take(wide, order, &a, &b);
-            MTA_I4(x + i) = a;
+            MTA_I4(level + MTA_ROOM + i) = a;
         }
-    last = width - run;
-    for (i = 0; i + 4 <= n; i += 4) {
-        mta_i4 a = MTA_I4_CONST(x + i), b = MTA_I4_CONST(x + i + last);
-        mta_take(wide, order, &a, &b);
-        MTA_I4(out + i) = a;
-    }
-    for (; i < n; i++) out[i] = mta_either(order, x[i], x[i + last]);
     return 0;
 }
-MTA_INLINE void mta_short_extremes_body(int wide, mta_order order, int64_t *x, int64_t width,
-                                        int64_t n, int64_t *out) {
-    MTA_FOR_ORDER(mta_shorts_in_order, x, width, n, out);
+
+/* out[i] = the extreme of the rows [lo[i], hi[i]): of two spans of 2^k rows that overlap. */
+MTA_INLINE int mta_shorts_in_order(int wide, mta_order order, const int64_t *levels,
+                                   const int64_t *lo, const int64_t *hi, int64_t n, int steady,
+                                   int64_t *out) {
+    int64_t i = 0, first = lo[0];
+    if (steady) {
+        int k = 63 - __builtin_clzll((uint64_t)(hi[0] - first));
+        const int64_t *front = levels + k * MTA_ROOM, *back = front + hi[0] - first - (1 << k);
+        for (; i + 4 <= n; i += 4) {
+            mta_i4 a = MTA_I4_CONST(front + i), b = MTA_I4_CONST(back + i);
+            mta_take(wide, order, &a, &b);
+            MTA_I4(out + i) = a;
+        }
+    }
+    for (; i < n; i++) {
+        int k = 63 - __builtin_clzll((uint64_t)(hi[i] - lo[i]));
+        const int64_t *level = levels + k * MTA_ROOM - first;
+        out[i] = mta_either(order, level[lo[i]], level[hi[i] - (1 << k)]);
+    }
+    return 0;
+}
+
+/* The same for windows of at most `width` rows over `rows` values, the lowest level. */
+MTA_INLINE void mta_short_extremes_body(int wide, mta_order order, int64_t *levels, int64_t rows,
+                                        int64_t width, const int64_t *lo, const int64_t *hi,
+                                        int64_t n, int steady, int64_t *out) {
+    int top = 63 - __builtin_clzll((uint64_t)width);
+    MTA_FOR_ORDER(mta_levels_in_order, levels, rows, top);
+    MTA_FOR_ORDER(mta_shorts_in_order, levels, lo, hi, n, steady, out);
 }
 MTA_TWICE(void, mta_short_extremes,
-          (mta_order order, int64_t *x, int64_t width, int64_t n, int64_t *out), order, x, width, n,
-          out)
+          (mta_order order, int64_t *levels, int64_t rows, int64_t width, const int64_t *lo,
+           const int64_t *hi, int64_t n, int steady, int64_t *out),
+          order, levels, rows, width, lo, hi, n, steady, out)
 
 /* Where no value is inside the answer is NaN. */
 MTA_INLINE void mta_blank_body(int wide, const int64_t *count, int64_t n, int64_t *out) {

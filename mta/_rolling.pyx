@@ -8,7 +8,7 @@ They give what ``Forest.slide`` would, to the last bit of every double, in fewer
 - var and std are computed far beyond the precision of the answer, which again frees association;
 - float sums keep the forest's association, node by node, in blocks of 16 rows (`BlockScan`).
 """
-from libc.stdint cimport INT64_MIN, int64_t, uint8_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
@@ -45,12 +45,15 @@ cdef extern from "_precise.h":
 
 cdef extern from "_simd.h":
     bint is_steady "mta_is_steady"(const int64_t* lo, const int64_t* hi, int64_t n) nogil
+    int64_t longest "mta_longest"(const int64_t* lo, const int64_t* hi, int64_t n) nogil
 
 
 cdef extern from "_extremes.h":
     enum:
         PIECE "MTA_PIECE"
         SHORT "MTA_SHORT"
+        LEVELS "MTA_LEVELS"
+        ROOM "MTA_ROOM"
         MARGIN "MTA_MARGIN"
     ctypedef enum Order "mta_order":
         KEYS "MTA_KEYS"
@@ -68,8 +71,9 @@ cdef extern from "_extremes.h":
     void join_extremes "mta_join_extremes"(Order order, const int64_t* suffix, const int64_t* prefix,
                                            const int64_t* lo, const int64_t* hi, int64_t n,
                                            bint steady, int64_t* out) nogil
-    void short_extremes "mta_short_extremes"(Order order, int64_t* x, int64_t width, int64_t n,
-                                             int64_t* out) nogil
+    void short_extremes "mta_short_extremes"(Order order, int64_t* levels, int64_t rows,
+                                             int64_t width, const int64_t* lo, const int64_t* hi,
+                                             int64_t n, bint steady, int64_t* out) nogil
     void blank "mta_blank"(const int64_t* count, int64_t n, int64_t* out) nogil
 
 
@@ -88,7 +92,7 @@ cdef struct Halves:
     int64_t running
     int64_t joined
     int64_t prefix[PIECE + MARGIN]
-    int64_t piece[PIECE + 2 * MARGIN]
+    int64_t piece[LEVELS * ROOM]
 
 
 cdef enum:
@@ -279,10 +283,8 @@ cdef int extremes_slide(const Scan* scan, const Lift* how, Halves* h, const int6
     """Answers out[start..start + n)."""
     cdef int64_t i = start, run
     while i < start + n:
-        run = short_run(scan, i, start + n)
-        if run > i:
-            answer_short(scan, how, h, i, run, out)
-        else:
+        run = answer_short(scan, how, h, i, start + n, out)
+        if run == i:
             run = answer_run(scan, how, h, i, start + n, out)
         if how.source == FLOAT:
             if h.order == KEYS:
@@ -309,24 +311,26 @@ cdef bint read_piece(const Scan* scan, const Lift* how, Halves* h, int64_t row, 
                          n, how.source == FLOAT, how.flip, how.nan_key, h.piece + MARGIN)
 
 
-cdef int64_t short_run(const Scan* scan, int64_t i, int64_t stop) noexcept nogil:
-    """After the last window of those from i on that one piece of rows holds, if they are short and
-    all move by one row; else i."""
-    cdef int64_t width = scan.hi[i] - scan.lo[i], n = min(stop - i, PIECE - width)
-    if width < 1 or width > SHORT or n < SHORT or not is_steady(&scan.lo[i], &scan.hi[i], n):
+cdef int64_t answer_short(const Scan* scan, const Lift* how, Halves* h, int64_t i, int64_t stop,
+                          int64_t* out) noexcept nogil:
+    """Windows from i on that one piece of rows holds, if all are short; returns after the last one,
+    or i. No half is needed, so it does not matter how they move."""
+    cdef int64_t row = scan.lo[i], run, width, n
+    if scan.hi[i] - row > SHORT:
         return i
-    return i + n
-
-
-cdef void answer_short(const Scan* scan, const Lift* how, Halves* h, int64_t i, int64_t run,
-                       int64_t* out) noexcept nogil:
-    cdef int64_t row = scan.lo[i], n = scan.hi[run - 1] - row
+    run = run_end(scan, i, stop, INT64_MAX, row + PIECE + 1)
+    width = longest(&scan.lo[i], &scan.hi[i], run - i)
+    if not 0 < width <= SHORT:
+        return i
+    n = scan.hi[run - 1] - row
     h.order = order_of(how)
     h.split = h.last = -1    # whatever comes next begins anew
     if not read_piece(scan, how, h, row, n):
         h.order = KEYS
         read_piece(scan, how, h, row, n)
-    short_extremes(h.order, h.piece + MARGIN, scan.hi[i] - row, run - i, &out[i])
+    short_extremes(h.order, h.piece + MARGIN, n, width, &scan.lo[i], &scan.hi[i], run - i,
+                   is_steady(&scan.lo[i], &scan.hi[i], run - i), &out[i])
+    return run
 
 
 cdef int64_t answer_run(const Scan* scan, const Lift* how, Halves* h, int64_t i, int64_t stop,

@@ -73,4 +73,16 @@ MTA_INLINE int mta_is_steady_body(int wide, const int64_t *lo, const int64_t *hi
 }
 MTA_TWICE(int, mta_is_steady, (const int64_t *lo, const int64_t *hi, int64_t n), lo, hi, n)
 
+/* The length of the longest of n windows; 0 if one is empty. */
+MTA_INLINE int64_t mta_longest_body(int wide, const int64_t *lo, const int64_t *hi, int64_t n) {
+    int64_t i, longest = 0, empty = 0;
+    for (i = 0; i < n; i++) {
+        int64_t rows = hi[i] - lo[i];
+        longest = rows > longest ? rows : longest;
+        empty |= rows - 1;
+    }
+    return empty < 0 ? 0 : longest;
+}
+MTA_TWICE(int64_t, mta_longest, (const int64_t *lo, const int64_t *hi, int64_t n), lo, hi, n)
+
 #endif
