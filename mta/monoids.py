@@ -239,9 +239,15 @@ def _differ(a: Any, b: Any) -> bool:
     if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
         return len(a) != len(b) or any(map(_differ, a, b))
     try:
-        return type(a).__eq__ is not object.__eq__ and bool(a != b)
+        return _tells_equality(a) and bool(a != b)
     except Exception:
         return False  # arrays, for one, don't say
+
+
+def _tells_equality(value: Any) -> bool:
+    """Whether its type compares by more than identity."""
+    by_identity: Any = object.__eq__
+    return type(value).__eq__ is not by_identity
 
 
 def make_user_kernel(
@@ -306,12 +312,12 @@ def _typed(answers: NDArray[Any]) -> NDArray[Any] | None:
         return answers.astype(np.bool_) if kinds else np.empty(0)
     whole = (int, np.integer, np.bool_)
     if all(issubclass(kind, whole) for kind in kinds):
-        low, high = min(answers), max(answers)
-        if low >= -(2**63) and high < 2**63:
+        least, most = int(answers.min()), int(answers.max())
+        if least >= -(2**63) and most < 2**63:
             return answers.astype(np.int64)
-        return answers.astype(np.uint64) if low >= 0 and high < 2**64 else None
+        return answers.astype(np.uint64) if least >= 0 and most < 2**64 else None
     if not all(issubclass(kind, (float, np.floating, *whole)) for kind in kinds):
         return None
     ints = [x for x in answers.tolist() if isinstance(x, whole)]
-    exact = all(abs(x) <= 2**53 for x in ints)
+    exact = all(abs(int(x)) <= 2**53 for x in ints)
     return answers.astype(np.float64) if exact else None

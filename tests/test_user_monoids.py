@@ -277,10 +277,15 @@ def test_a_long_stretch_of_nulls_is_read_once(way):
     assert len({repr(x) for x in got[window:-1]}) == 1
 
 
+def spread(p):
+    if p[1] < 2:
+        raise ValueError("one row has no spread")
+    return p[0] / (p[1] - 1)
+
+
 @both_ways
 def test_too_few_rows_are_not_lowered(way):
-    monoid = UserMonoid(lambda x: (x, 1), lambda a, b: (a[0] + b[0], a[1] + b[1]),
-                        lambda p: p[0] / (p[1] - 1), (0.0, 0))  # fmt: skip
+    monoid = UserMonoid(lambda x: (x, 1), lambda a, b: (a[0] + b[0], a[1] + b[1]), spread, (0.0, 0))
     kernel = make_user_kernel(monoid, Counter([2]), ["float"], need=2, compiled=way)
     kernel.attach([np.array([1.0, 2.0])], None, 0)
     out = answer_array(kernel.gives, 2)
