@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import disjoint_base
 
-from mta._kernel import Kernel
+from mta._kernel import Kernel, Lists
 
 _Ints = NDArray[np.int64]
 
@@ -14,3 +14,5 @@ class PythonKernel(Kernel):
     valid: NDArray[np.bool_] | None
     first: int
     def answer(self, start: int, lo: _Ints, hi: _Ints) -> int | None: ...
+
+def put_list(lists: Lists, window: int, items: Sequence[int]) -> None: ...

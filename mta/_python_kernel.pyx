@@ -2,7 +2,7 @@
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
-from mta._kernel cimport Counter, Kernel
+from mta._kernel cimport Counter, Kernel, Lists
 
 import numpy as np
 
@@ -50,3 +50,11 @@ cdef object edges(const int64_t* source, int64_t n):
     if n:
         memcpy(&view[0], source, n * sizeof(int64_t))
     return array
+
+
+def put_list(Lists lists not None, int64_t window, items):
+    """Make the list of a window that of these int64 items; windows have to come in order."""
+    cdef int64_t item
+    for item in items:
+        lists.add(item)
+    lists.length[window] = len(items)

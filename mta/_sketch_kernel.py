@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mta._kernel import Counter
-from mta._python_kernel import PythonKernel
+from mta._kernel import Counter, Lists
+from mta._python_kernel import PythonKernel, put_list
 
 if TYPE_CHECKING:
     from mta.sketches import Sketch
@@ -53,6 +53,7 @@ class SketchKernel(PythonKernel):
         self._wanted = tuple(wanted)
         self._items = items
         self._block = 4 if sketch.merge else sketch.block
+        self._codes: dict[Any, int] = {}
         self._arrays: list[Any] = []
         self._base = self._last = 0  # row at which the run of windows began; end of the last one
         self._forget()
@@ -65,13 +66,14 @@ class SketchKernel(PythonKernel):
 
     def answer_to(self, arrays: list[Any]) -> None:
         """One array per answer: float64, int64 or uint64 for quantiles (cells in the type of the
-        column), int64 for estimates, objects for bytes and lists."""
+        column), int64 for estimates, objects for bytes and lists. Lists of cells, and of texts as
+        their codes, may also go to `Lists`."""
         self._arrays = [
             array.view(np.int64) if what == "quantile" else array
             for array, (what, _) in zip(arrays, self._wanted, strict=True)
         ]
         nan = np.float64("nan").view(np.int64)
-        self._empty = [nan if array.dtype == np.float64 else 0 for array in arrays]
+        self._empty = [nan if getattr(a, "dtype", None) == np.float64 else 0 for a in arrays]
 
     def marks(self) -> tuple[int, ...]:
         """Where the run of overlapping windows began, and the end of the last window."""
@@ -90,7 +92,18 @@ class SketchKernel(PythonKernel):
                 window = edges
                 answers = self._sketch.lower(self._partial(*edges), self._wanted)
             for array, answer, empty in zip(self._arrays, answers, self._empty, strict=True):
-                array[number] = empty if answer is None else answer
+                if isinstance(array, Lists):
+                    put_list(array, number, self._cells(answer))
+                else:
+                    array[number] = empty if answer is None else answer
+
+    def _cells(self, values: list[Any]) -> list[int]:
+        """Texts by their codes; other values are cells already."""
+        if self._items is None or self._sketch.merge:
+            return values
+        for code in range(len(self._codes), len(self._items)):
+            self._codes[self._items[code]] = code
+        return [value if isinstance(value, int) else self._codes[value] for value in values]
 
     def _partial(self, lo: int, hi: int) -> Any:
         """The sketch of the rows [lo, hi)."""

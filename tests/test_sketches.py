@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections import Counter as Tally
 from itertools import pairwise
 
@@ -12,10 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mta import sketches
 from mta._bounds import GivenBounds
-from mta._kernel import KEPT, Counter, slide
-from mta.errors import DataError, SpecError
+from mta._kernel import KEPT, Counter, Lists, slide
 from mta.sketches import Frequent, Hll, Quantiles, Theta, make_sketch_kernel
 
 lib = pytest.importorskip("datasketches", reason="the [sketches] extra is not installed")
@@ -301,6 +298,24 @@ def test_top_k_of_many_values_keeps_to_the_bound():
         assert sure and set(sure) <= set(items[i])
 
 
+@pytest.mark.parametrize("case", ["frequent", "frequent floats", "frequent texts"])
+def test_lists_may_go_to_lists(case):
+    rng = np.random.default_rng(2)
+    sketch, _ = CASES[case]
+    lo, hi = windows(rng, 200, 40)
+    cells, items = column(sketch, rng, int(hi[-1]) + 1)
+    (objects,) = run(sketch, [("items", 4)], cells, lo, hi, items=items)
+    kernel = make_sketch_kernel(sketch, Counter([]), [("items", 4)], items)
+    kernel.attach([cells], None, 0)
+    lists = Lists(len(lo))
+    kernel.answer_to([lists])
+    slide(GivenBounds(lo, hi), [], [kernel])
+    assert lists.lengths.tolist() == [len(x) for x in objects]
+    flat = lists.items().tolist()
+    shown = [items[code] for code in flat] if items else flat
+    assert shown == [x for some in objects for x in some]
+
+
 def test_what_a_sketch_has_dropped_counts_after_a_merge():
     """A sketch that kept no item is no empty one: its share of the error has to be passed on."""
     sketch = Frequent(6)
@@ -371,30 +386,3 @@ def test_sketches_of_rows_merge_over_windows(sketch):
         np.testing.assert_allclose(got.astype(float), flat.astype(float), rtol=0.2)
     else:
         np.testing.assert_array_equal(got, flat)
-
-
-def test_what_cannot_be_is_refused():
-    for make in (
-        lambda: Quantiles(7), lambda: Quantiles(200.0), lambda: Quantiles(source="text"),
-        lambda: Hll(3), lambda: Hll(22), lambda: Theta(True), lambda: Theta(source="bytes"),
-        lambda: Frequent(0), lambda: Frequent(source="texts"),
-        lambda: make_sketch_kernel(Hll(), Counter([]), MEDIAN),
-    ):  # fmt: skip
-        with pytest.raises(SpecError):
-            make()
-    for sketch in FAMILIES:
-        for data in (b"", b"abcdefgh" * 4, sketch.to_bytes(sketch.zero())[:3]):
-            with pytest.raises(DataError, match=f"bytes of a {sketch.family} sketch"):
-                sketch.from_bytes(data)
-
-
-def test_without_the_package_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "datasketches", None)
-    sketches.library.cache_clear()
-    try:
-        for make in (Hll, Theta, Frequent):
-            with pytest.raises(ImportError, match=r"pip install 'mta-windows\[sketches\]'"):
-                make()
-        assert Quantiles().to_bytes(Quantiles().lift(1.0))  # needs no package
-    finally:
-        sketches.library.cache_clear()
