@@ -16,7 +16,9 @@ from mta._algebra import (
 )
 from mta._kernel import Counter, Kernel, Lists
 from mta._places import ArgKernel, FirstLastKernel, ListKernel
+from mta._ranks import RanksKernel
 from mta._rolling import MonoidKernel
+from mta._sums import ExactSumKernel, FastSumKernel, WideSumKernel
 from mta._tallies import TallyKernel
 from mta.frames import Column
 from mta.functions import FUNCTIONS, Aggregate
@@ -42,6 +44,22 @@ def _tally(state: State, aggs: list[Aggregate], sources: list[str], counter: Cou
 def _monoid(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
     wanted = [(_LOWERINGS.get(a.fn, a.fn), a.ddof) for a in aggs]
     return MonoidKernel(counter, state.name, sources[0], state.nan, wanted)
+
+
+def _sum(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
+    wanted = [(a.fn, 0) for a in aggs]
+    if sources[0] != "float" and state.overflow != "raise":
+        return WideSumKernel(counter, sources[0], wanted, state.overflow)
+    if sources[0] == "float" and state.numerics == "exact":
+        return ExactSumKernel(counter, wanted)
+    if sources[0] == "float" and state.numerics == "fast":
+        return FastSumKernel(counter, wanted)
+    return _monoid(state, aggs, sources, counter)
+
+
+def _ranks(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
+    wanted = [("top", a.k) if a.fn == "top_k" else ("quantile", a.q, a.interp) for a in aggs]
+    return RanksKernel(counter, sources[0], state.nan, wanted)
 
 
 _LOWERINGS = {"any": "max", "all": "min"}
@@ -82,7 +100,7 @@ def _list(state: State, aggs: list[Aggregate], sources: list[str], counter: Coun
 
 
 _MAKERS: dict[str, Make] = {
-    "sum": _monoid,
+    "sum": _sum,
     "min": _monoid,
     "max": _monoid,
     "moments": _monoid,
@@ -95,6 +113,7 @@ _MAKERS: dict[str, Make] = {
     "arg": _arg,
     "list": _list,
     "tally": _tally,
+    "ranks": _ranks,
 }
 
 
