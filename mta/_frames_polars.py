@@ -125,7 +125,10 @@ def _lists(answer: Answer) -> pl.Series:
     items = _series(answer.items)
     of = np.repeat(np.arange(len(answer.lengths)), answer.lengths)
     filled = pl.DataFrame({"of": of, "items": items}).group_by("of", maintain_order=True).all()
-    # An empty list is one of no values, which is null.
     every = pl.DataFrame({"of": np.arange(len(answer.lengths))})
-    joined = every.join(filled, on="of", how="left", maintain_order="left")
-    return joined["items"].alias(answer.name)
+    lists = every.join(filled, on="of", how="left", maintain_order="left")["items"]
+    empty = pl.lit(pl.Series([[]], dtype=lists.dtype))
+    null = np.zeros(len(lists), np.bool_) if answer.valid is None else ~answer.valid
+    # Where there are no items the list is empty, unless the answer is null.
+    kept = pl.when(lists.is_null() & ~pl.Series(null)).then(empty).otherwise(lists)
+    return pl.select(kept.alias(answer.name)).to_series()

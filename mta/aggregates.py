@@ -10,7 +10,8 @@ nan : {"propagate", "skip", "greatest"}, default "propagate"
     or, to what compares values, it is one above +inf. Nulls are skipped always; of several columns,
     a row counts where none is null.
 
-An empty window answers 0 for counts and sums and null for everything else. Rows stand in order of
+An empty window answers 0 for counts and sums, an empty list where lists are answered, and null for
+everything else. Rows stand in order of
 (time, arrival). Costs are per row and do not depend on the window's length unless stated.
 """
 

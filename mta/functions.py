@@ -76,11 +76,11 @@ FUNCTIONS = {
     "arg_max": Function("arg", ("column", "by?"), gives="own", takes="any"),
     "quantile": Function("ranks", options=("q", "interp")),
     "median": Function("ranks", options=("interp",)),
-    "top_k": Function("ranks", gives="list", takes="ordered", options=("k",)),
+    "top_k": Function("ranks", needs=0, gives="list", takes="ordered", options=("k",)),
     "count_distinct": Function("tally", needs=0, gives="int", takes="any"),
     "mode": Function("tally", gives="own", takes="any"),
-    "most_common": Function("tally", gives="list", options=("k",), takes="any"),
-    "list": Function("list", gives="list", takes="any"),
+    "most_common": Function("tally", needs=0, gives="list", options=("k",), takes="any"),
+    "list": Function("list", needs=0, gives="list", takes="any"),
 }
 
 

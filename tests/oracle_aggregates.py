@@ -73,7 +73,7 @@ def _is_null(value: Any, nan: str) -> bool:
 
 def needs(agg: Agg) -> int:
     """The rows that must count, or the answer is null whatever the caller asks for."""
-    if agg.fn in ("count", "count_all", "count_distinct", "sum"):
+    if agg.fn in ("count", "count_all", "count_distinct", "sum", "list", "top_k", "most_common"):
         return 0
     if agg.fn in ("var", "std", "cov"):
         return agg.ddof + 1

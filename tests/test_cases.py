@@ -15,14 +15,11 @@ from mta import agg
 from windows_to_come import ATTEMPTS
 
 BUILT_WINDOWS = {"rolling", "rows"}
-BUILT_AGGREGATES = {"count", "count_all", "sum", "mean", "min", "max", "var", "std"}
-EVERY_AGGREGATE = "rolling windows that people switch to: every aggregate"
 TOPICS = {
     "hopping": "windows by id",
     "tumbling": "windows by id",
     "calendar": "windows by id",
     "stream": "windows by id",
-    "count_hop": EVERY_AGGREGATE,
     "snapshot": "snapshots",
     "interval_join": "interval join",
 }
@@ -46,9 +43,7 @@ FRAMES = ("dict", "pandas", "pandas-nullable", "polars", "pyarrow")
 
 def not_yet(case: Case) -> str | None:
     """The topic that a case waits for, or None."""
-    if case.window in TOPICS:
-        return TOPICS[case.window]
-    return None if BUILT_AGGREGATES.issuperset(case.functions) else EVERY_AGGREGATE
+    return TOPICS.get(case.window)
 
 
 def modes(cases, applies=lambda case: True, *extra):

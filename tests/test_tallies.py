@@ -1,4 +1,4 @@
-"""count_distinct, mode and most_common against counting by hand, in any pieces, over any windows."""
+"""count_distinct, mode and most_common against counting by hand, in any pieces and windows."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_long_windows(codes, width):
 
 @pytest.mark.parametrize("wanted", ["count_distinct", "mode"])
 def test_row_numbers_beyond_32_bits(wanted):
-    """The table counts rows from a base in 32 bits; windows go on across its end, and jump there."""
+    """The table counts rows from a base in 32 bits; windows go on across its end, or jump."""
     rng = np.random.default_rng(3)
     x = rng.integers(0, 40, 4000)
     hi = np.arange(1, len(x) + 1)
