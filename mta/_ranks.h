@@ -3,26 +3,8 @@
 #ifndef MTA_RANKS_H
 #define MTA_RANKS_H
 
+#include "_ranks_lower.h"
 #include "_ranks_tree.h"
-
-enum { MTA_LINEAR, MTA_LOWER, MTA_HIGHER, MTA_MIDPOINT, MTA_NEAREST };
-
-/* What a quantile is made of: the values (cells) at one position and at the next, and how far between
-   them it lies. */
-typedef struct {
-    int64_t first, second;
-    double between;
-} mta_spot;
-
-typedef struct {
-    double q;
-    int interpolation;
-    int64_t n;            /* of so many values */
-    int64_t position;     /* this one is asked for, */
-    int pair;             /* and the next one if they differ in the answer, */
-    double between;       /* so far apart */
-    mta_spot *spots;      /* of the windows asked for, in order */
-} mta_quantile;
 
 typedef struct {
     int64_t k;
@@ -41,7 +23,7 @@ typedef struct {
     mta_tree tree;
     mta_window window;
     int ranked;           /* the window is in the block, else in the tree */
-    int fast;             /* with PDEP */
+    int fast;             /* with AVX2 and PDEP */
     int nan_wins;         /* a quantile of a window with a NaN is NaN */
     int64_t missing;      /* the answer to nothing, a cell */
     int quantiles, tops;
@@ -50,21 +32,6 @@ typedef struct {
     mta_top *top;
 } mta_ranks;
 
-/* Where the quantile of n > 0 values lies: at q (n - 1), counted from 0, as in NumPy. */
-static void mta_place(mta_quantile *q, int64_t n) {
-    double at = q->q * (double)(n - 1);
-    int64_t floor = (int64_t)at;
-    double rest = at - (double)floor;
-    int how = q->interpolation;
-    q->n = n;
-    if (how == MTA_HIGHER) floor += rest > 0.0;
-    if (how == MTA_NEAREST) floor += rest > 0.5 || (rest == 0.5 && (floor & 1));
-    if (how == MTA_MIDPOINT && rest > 0.0) rest = 0.5;
-    q->position = floor < n ? floor : n - 1;
-    q->pair = (how == MTA_LINEAR || how == MTA_MIDPOINT) && rest > 0.0 && floor + 1 < n;
-    q->between = q->pair ? rest : 0.0;
-}
-
 /* ------------------------------------------------------------------ rows come and go */
 
 /* What changes with every row is passed on its own: the loops below keep it in registers. */
@@ -72,41 +39,56 @@ typedef struct {
     mta_window window;
     mta_cursor *cursor;
     int cursors;
+    uint64_t *bits, *above;  /* of the block */
+    const uint32_t *rank, *order;
+    const int64_t *values;   /* of the rows from `base` on */
+    int64_t base, nan_from;
 } mta_moving;
 
-MTA_INLINE void mta_block_change(mta_block *b, mta_moving *m, int64_t row, const int change) {
-    int64_t rank = b->rank[row - b->base];
+MTA_INLINE mta_moving mta_moving_of(const mta_ranks *s, mta_cursor *cursor, int cursors) {
+    const mta_block *b = &s->block;
+    mta_moving m = {s->window, cursor, cursors, b->bits[0], b->bits[1], b->rank, b->order,
+                    s->rows.values + b->base, b->base, b->nan_from};
+    return m;
+}
+
+MTA_INLINE void mta_block_change(mta_block *b, mta_moving *m, int64_t row, const int change,
+                                 const int plain) {
+    int64_t rank = m->rank[row - m->base];
     int i;
-    if (rank == MTA_NO_RANK) return;
+    if (!plain && rank == MTA_NO_RANK) return;
     if (change > 0)
-        mta_block_set(b, rank);
+        mta_block_set(b, m->bits, m->above, rank);
     else
-        mta_block_clear(b, rank);
-    m->window.n += change;
-    m->window.nans += rank >= b->nan_from ? change : 0;
+        mta_block_clear(b, m->bits, m->above, rank);
+    if (!plain) {
+        m->window.n += change;
+        m->window.nans += rank >= m->nan_from ? change : 0;
+    }
     for (i = 0; i < m->cursors; i++)
         m->cursor[i].below += rank >> 6 < m->cursor[i].word ? change : 0;
 }
 
-MTA_INLINE int mta_tree_change(mta_ranks *s, mta_moving *m, int64_t row, const int change) {
+MTA_INLINE int mta_tree_change(mta_ranks *s, mta_moving *m, int64_t row, const int change,
+                               const int fast) {
     int64_t key;
     if (mta_is_null(&s->rows, row)) return 0;
     key = mta_rank_key(s->rows.values[row], s->rows.source);
     m->window.n += change;
     m->window.nans += s->rows.source == MTA_RANK_FLOAT && key == INT64_MAX ? change : 0;
-    return change > 0 ? mta_tree_insert(&s->tree, key) : mta_tree_erase(&s->tree, key);
+    return change > 0 ? mta_tree_insert(&s->tree, key, fast) : mta_tree_erase(&s->tree, key, fast);
 }
 
 /* No row is inside. */
 static void mta_ranks_clear(mta_ranks *s) {
-    mta_moving m = {s->window, s->cursor, s->quantiles};
+    mta_moving m = mta_moving_of(s, s->cursor, s->quantiles);
     int i;
     if (s->ranked && m.window.n > s->block.words) {
         memset(s->block.bits[0], 0, (size_t)s->block.words * sizeof(uint64_t));
         for (i = 0; i < s->quantiles; i++) s->cursor[i].below = 0;
     } else if (s->ranked) {
         for (; m.window.first < m.window.last; m.window.first++)
-            mta_block_change(&s->block, &m, m.window.first, -1);
+            mta_block_change(&s->block, &m, m.window.first, -1, 0);
     } else {
         mta_tree_reset(&s->tree);
     }
@@ -114,55 +96,69 @@ static void mta_ranks_clear(mta_ranks *s) {
     s->window.n = s->window.nans = 0;
 }
 
+/* How a run of windows is answered, in constants. */
+typedef struct {
+    int ranked;   /* in the block, else in the tree */
+    int fast;     /* with AVX2 and PDEP */
+    int plain;    /* a block without nulls or NaN */
+    int single;   /* one quantile */
+} mta_how;
+
 /* Make the window [lo, hi). -1: no memory. */
-MTA_INLINE int mta_ranks_move(mta_ranks *s, mta_moving *m, int64_t lo, int64_t hi, const int ranked) {
-    int64_t row = m->window.first, last = m->window.last;
-    for (; row < lo; row++) {
-        if (ranked) mta_block_change(&s->block, m, row, -1);
-        else if (mta_tree_change(s, m, row, -1) < 0) return -1;
+MTA_INLINE int mta_ranks_move(mta_ranks *s, mta_moving *m, int64_t lo, int64_t hi,
+                              const mta_how how) {
+    int64_t row;
+    for (row = m->window.first; row < lo; row++) {
+        if (how.ranked) mta_block_change(&s->block, m, row, -1, how.plain);
+        else if (mta_tree_change(s, m, row, -1, how.fast) < 0) return -1;
     }
     m->window.first = lo;
-    for (row = last; row < hi; row++) {
-        if (ranked) mta_block_change(&s->block, m, row, 1);
-        else if (mta_tree_change(s, m, row, 1) < 0) return -1;
+    for (row = m->window.last; row < hi; row++) {
+        if (how.ranked) mta_block_change(&s->block, m, row, 1, how.plain);
+        else if (mta_tree_change(s, m, row, 1, how.fast) < 0) return -1;
     }
     m->window.last = hi;
+    if (how.plain) m->window.n = hi - lo;
     return 0;
 }
 
 /* -------------------------------------------------------------------------- answers */
 
-MTA_INLINE int mta_find(mta_ranks *s, mta_quantile *q, mta_cursor *cursor, mta_spot *spot,
-                        const int ranked, const int fast) {
-    int64_t rank;
-    spot->between = q->between;
-    if (!ranked) {
-        if (mta_tree_select(&s->tree, q->position, q->pair, &spot->first, &spot->second) < 0)
-            return -1;
-        spot->first = mta_rank_cell(spot->first, s->rows.source);
-        spot->second = mta_rank_cell(spot->second, s->rows.source);
-        return 0;
-    }
-    rank = mta_cursor_seek(&s->block, cursor, q->position, fast);
-    rank += cursor->word * 64;
-    spot->first = spot->second = mta_block_cell(&s->block, &s->rows, rank);
-    if (q->pair)
-        spot->second = mta_block_cell(&s->block, &s->rows, mta_rank_after(&s->block, rank));
+MTA_INLINE int64_t mta_cell_at(const mta_moving *m, int64_t rank, const int plain) {
+    return plain || rank < m->nan_from ? m->values[m->order[rank]] : MTA_NAN_BITS;
+}
+
+MTA_INLINE void mta_find_in_block(mta_ranks *s, mta_moving *m, mta_quantile *q, mta_cursor *cursor,
+                                  int64_t at, const mta_how how) {
+    int64_t rank = mta_cursor_seek(&s->block, m->bits, cursor, q->position, how.fast);
+    q->first[at] = mta_cell_at(m, rank, how.plain);
+    if (q->pair) rank = mta_rank_after(&s->block, rank);
+    q->second[at] = mta_cell_at(m, rank, how.plain);
+}
+
+static int mta_find_in_tree(mta_ranks *s, mta_quantile *q, int64_t at) {
+    int64_t first, second;
+    if (mta_tree_select(&s->tree, q->position, q->pair, &first, &second) < 0) return -1;
+    q->first[at] = mta_rank_cell(first, s->rows.source);
+    q->second[at] = mta_rank_cell(second, s->rows.source);
     return 0;
 }
 
-MTA_INLINE int mta_find_all(mta_ranks *s, mta_moving *m, int64_t at, const int ranked,
-                            const int fast) {
-    int none = m->window.n == 0 || (s->nan_wins && m->window.nans), i;
+MTA_INLINE int mta_find_all(mta_ranks *s, mta_moving *m, int64_t at, const mta_how how) {
+    int none = m->window.n == 0 || (!how.plain && s->nan_wins && m->window.nans), i;
     for (i = 0; i < m->cursors; i++) {
         mta_quantile *q = &s->quantile[i];
         if (none) {
-            q->spots[at].first = q->spots[at].second = s->missing;
-            q->spots[at].between = 0.0;
+            q->first[at] = q->second[at] = s->missing;
+            q->share[at] = 0.0;
             continue;
         }
         if (q->n != m->window.n) mta_place(q, m->window.n);
-        if (mta_find(s, q, &m->cursor[i], &q->spots[at], ranked, fast) < 0) return -1;
+        q->share[at] = q->between;
+        if (how.ranked)
+            mta_find_in_block(s, m, q, &m->cursor[i], at, how);
+        else if (mta_find_in_tree(s, q, at) < 0)
+            return -1;
     }
     return 0;
 }
@@ -181,10 +177,9 @@ static int mta_list(mta_ranks *s, mta_top *top, int64_t window, int64_t n) {
 /* Windows [start, stop), whose edges are addressed by window number; the spots of window w are those
    at w - origin. -1: no memory. */
 MTA_INLINE int mta_slide_with(mta_ranks *s, int64_t start, int64_t stop, const int64_t *lo,
-                              const int64_t *hi, int64_t origin, const int ranked, const int fast,
-                              const int single) {
+                              const int64_t *hi, int64_t origin, const mta_how how) {
     mta_cursor only = s->cursor[0];
-    mta_moving m = {s->window, single ? &only : s->cursor, single ? 1 : s->quantiles};
+    mta_moving m = mta_moving_of(s, how.single ? &only : s->cursor, how.single ? 1 : s->quantiles);
     int64_t w;
     int i;
     for (w = start; w < stop; w++) {
@@ -195,38 +190,40 @@ MTA_INLINE int mta_slide_with(mta_ranks *s, int64_t start, int64_t stop, const i
             m.window.first = m.window.last = lo[w];
             only.below = 0;
         }
-        if (mta_ranks_move(s, &m, lo[w], hi[w], ranked) < 0) return -1;
-        if (mta_find_all(s, &m, w - origin, ranked, fast) < 0) return -1;
+        if (mta_ranks_move(s, &m, lo[w], hi[w], how) < 0) return -1;
+        if (mta_find_all(s, &m, w - origin, how) < 0) return -1;
         for (i = 0; i < s->tops; i++)
             if (mta_list(s, &s->top[i], w, m.window.n) < 0) return -1;
     }
-    if (single) s->cursor[0] = only;
+    if (how.single) s->cursor[0] = only;
     s->window = m.window;
     return 0;
 }
 
-/* The first three are compiled apart so that every condition on how it is done is a constant. */
-MTA_PDEP_TARGET static int mta_slide_pdep(mta_ranks *s, int64_t start, int64_t stop,
+/* The loop, compiled once for each way that is worth it. */
+MTA_INLINE int mta_slide_either(mta_ranks *s, int64_t start, int64_t stop, const int64_t *lo,
+                                const int64_t *hi, int64_t origin, const int fast) {
+    const mta_how plain = {1, fast, 1, 1}, block = {1, fast, 0, 0}, tree = {0, fast, 0, 0};
+    if (!s->ranked) return mta_slide_with(s, start, stop, lo, hi, origin, tree);
+    if (s->block.plain && s->quantiles == 1)
+        return mta_slide_with(s, start, stop, lo, hi, origin, plain);
+    return mta_slide_with(s, start, stop, lo, hi, origin, block);
+}
+
+MTA_FAST_TARGET static int mta_slide_fast(mta_ranks *s, int64_t start, int64_t stop,
                                           const int64_t *lo, const int64_t *hi, int64_t origin) {
-    if (s->quantiles == 1) return mta_slide_with(s, start, stop, lo, hi, origin, 1, 1, 1);
-    return mta_slide_with(s, start, stop, lo, hi, origin, 1, 1, 0);
+    return mta_slide_either(s, start, stop, lo, hi, origin, 1);
 }
 
-static int mta_slide_block(mta_ranks *s, int64_t start, int64_t stop, const int64_t *lo,
-                           const int64_t *hi, int64_t origin) {
-    return mta_slide_with(s, start, stop, lo, hi, origin, 1, 0, 0);
-}
-
-static int mta_slide_tree(mta_ranks *s, int64_t start, int64_t stop, const int64_t *lo,
-                          const int64_t *hi, int64_t origin) {
-    return mta_slide_with(s, start, stop, lo, hi, origin, 0, 0, 0);
+static int mta_slide_anywhere(mta_ranks *s, int64_t start, int64_t stop, const int64_t *lo,
+                              const int64_t *hi, int64_t origin) {
+    return mta_slide_either(s, start, stop, lo, hi, origin, 0);
 }
 
 static int mta_ranks_slide(mta_ranks *s, int64_t start, int64_t stop, const int64_t *lo,
                            const int64_t *hi, int64_t origin) {
-    if (!s->ranked) return mta_slide_tree(s, start, stop, lo, hi, origin);
-    if (!s->fast) return mta_slide_block(s, start, stop, lo, hi, origin);
-    return mta_slide_pdep(s, start, stop, lo, hi, origin);
+    return s->fast ? mta_slide_fast(s, start, stop, lo, hi, origin)
+                   : mta_slide_anywhere(s, start, stop, lo, hi, origin);
 }
 
 /* ------------------------------------------------------------- from one to the other */
@@ -259,7 +256,7 @@ static int mta_ranks_to_tree(mta_ranks *s) {
 static void mta_ranks_init(mta_ranks *s) {
     s->tree.block = &s->block;
     s->tree.rows = &s->rows;
-    s->fast = mta_has_pdep();
+    s->fast = mta_is_fast();
     mta_tree_reset(&s->tree);
 }
 

@@ -23,9 +23,10 @@ cdef extern from "_ranks_block.h":
         pass
 
     ctypedef struct mta_block:
-        int64_t end         # of its rows
+        int64_t base        # its rows are [base, end)
+        int64_t end
 
-    int mta_has_pdep() nogil
+    int mta_is_fast() nogil
     void mta_block_release(mta_block* b) nogil
 
 
@@ -33,7 +34,7 @@ cdef extern from "_ranks_tree.h":
     pass
 
 
-cdef extern from "_ranks.h":
+cdef extern from "_ranks_lower.h":
     enum:
         MTA_LINEAR
         MTA_LOWER
@@ -41,16 +42,17 @@ cdef extern from "_ranks.h":
         MTA_MIDPOINT
         MTA_NEAREST
 
-    ctypedef struct mta_spot:
-        int64_t first
-        int64_t second
-        double between
-
     ctypedef struct mta_quantile:
         double q
         int interpolation
-        mta_spot* spots
+        int64_t* first
+        int64_t* second
+        double* share
 
+    void mta_lower_quantile(const mta_quantile* q, int64_t n, int source, int64_t* out) nogil
+
+
+cdef extern from "_ranks.h":
     ctypedef struct mta_top:
         int64_t k
         int64_t* length

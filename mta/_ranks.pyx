@@ -6,33 +6,22 @@ A window lives in one of two, and moves between them without a trace in the answ
   then on a row that comes or goes flips a bit;
 - a *tree* (`_ranks_tree.h`) where rows come a few at a time: a counted B+-tree, O(log n) a row.
 """
-from libc.math cimport isfinite
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free, malloc
 
 from mta._core cimport CHUNK
-from mta._exact cimport (
-    DD, dd_from_int64, dd_from_uint64, divide_int128, int128, int128_from_u64,
-)
 from mta._kernel cimport Counter, Kernel, Lists
-from mta._monoids cimport Cell
 
 import numpy as np
 
-cdef extern from "_precise.h":
-    ctypedef struct CDD "mta_dd":
-        double hi
-        double lo
-    CDD dd_mul "mta_dd_mul"(CDD a, CDD b) nogil
-    CDD dd_add "mta_dd_add"(CDD a, CDD b) nogil
-
-
 cdef enum:
-    # A block holds the window and so many times as many rows to come: more would sort less often,
-    # but in a sparser bitmap and more memory, 16 bytes a row.
-    GROWTH = 4
-    # Ranking the window again pays where at least 1 / SHARE of it is new.
-    SHARE = 6
+    # A block is so many windows long. Long ones sort less often, at 16 bytes a row. While windows
+    # only grow, and where all fits in the cache, blocks are longer.
+    LENGTH = 4
+    LONG = 16
+    NEAR = 1 << 16
+    # Windows of up to so many rows are fastest in one leaf of the tree, if that has AVX2.
+    SMALL = 24
 
 
 INTERPOLATIONS = {
@@ -59,16 +48,17 @@ cdef class RanksKernel(Kernel):
     so the median, is their mean, correctly rounded; between integers every answer is computed with
     100 bits before it is rounded. -0.0 counts as just below 0.0.
 
-    Cost: O(1) amortised a row and quantile over blocks, plus the sort of each row 4/3 times; over the
-    tree O(log n). A jump costs what the rows that enter cost. Memory: 16 bytes a row of a block,
-    which is at most 4 windows long; 8 to 30 bytes a row of the window in the tree.
+    Cost: O(1) amortised a row and quantile over blocks, plus a radix sort of each row 4/3 times at
+    most; over the tree O(log n). A jump costs what the rows that enter cost. Memory: 16 bytes a row
+    of a block, which has no more rows than are attached, and is 4 windows long, or 16 while they
+    only grow or are small; 9 to 40 bytes a row of the window in the tree.
 
     least : a block is made for no fewer new rows than this
-    fast : whether to use the PDEP instruction; false where the processor lacks it or is slow at it
+    fast : whether to use AVX2 and PDEP; false where the processor lacks them or is slow at PDEP
     """
 
     cdef mta_ranks state
-    cdef mta_spot* spots
+    cdef int64_t* found         # per quantile: 3 numbers for each window of a chunk
     cdef int64_t** out          # per quantile
     cdef list lists             # per top
     cdef public int64_t least
@@ -101,7 +91,7 @@ cdef class RanksKernel(Kernel):
 
     def __dealloc__(self):
         mta_ranks_release(&self.state)
-        free(self.spots)
+        free(self.found)
         free(self.out)
 
     cdef int allocate(self, int quantiles, int tops) except -1:
@@ -109,14 +99,16 @@ cdef class RanksKernel(Kernel):
         cdef int k
         s.quantile = <mta_quantile*> calloc(quantiles + 1, sizeof(mta_quantile))
         s.top = <mta_top*> calloc(tops + 1, sizeof(mta_top))
-        self.spots = <mta_spot*> malloc((quantiles * CHUNK + 1) * sizeof(mta_spot))
+        self.found = <int64_t*> malloc((3 * quantiles * CHUNK + 1) * sizeof(int64_t))
         self.out = <int64_t**> calloc(quantiles + 1, sizeof(int64_t*))
         s.cursor = <mta_cursor*> calloc(quantiles + 1, sizeof(mta_cursor))
-        if s.quantile == NULL or s.cursor == NULL or s.top == NULL or self.spots == NULL or self.out == NULL:
+        if s.quantile == NULL or s.cursor == NULL or s.top == NULL or self.found == NULL or self.out == NULL:
             raise MemoryError()
         s.quantiles, s.tops = quantiles, tops
         for k in range(quantiles):
-            s.quantile[k].spots = self.spots + k * CHUNK
+            s.quantile[k].first = self.found + 3 * k * CHUNK
+            s.quantile[k].second = s.quantile[k].first + CHUNK
+            s.quantile[k].share = <double*> (s.quantile[k].second + CHUNK)
         return 0
 
     @property
@@ -125,7 +117,7 @@ cdef class RanksKernel(Kernel):
 
     @fast.setter
     def fast(self, value):
-        self.state.fast = bool(value) and mta_has_pdep()
+        self.state.fast = bool(value) and mta_is_fast()
 
     @property
     def ranked(self):
@@ -151,6 +143,7 @@ cdef class RanksKernel(Kernel):
 
     cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil:
         cdef int64_t stop = start + n, w = start, run
+        cdef int k
         cdef mta_ranks* s = &self.state
         if s.tops:
             with gil:
@@ -166,7 +159,8 @@ cdef class RanksKernel(Kernel):
             if mta_ranks_slide(s, w, run, lo, hi, start) < 0:
                 no_memory(hi[w] - lo[w])
             w = run
-        self.lower(start, n)
+        for k in range(s.quantiles):
+            mta_lower_quantile(&s.quantile[k], n, s.rows.source, self.out[k] + start)
         if s.tops:
             with gil:
                 self.keep_lists()
@@ -175,14 +169,11 @@ cdef class RanksKernel(Kernel):
     cdef int choose(self, int64_t w, int64_t stop, const int64_t* lo, const int64_t* hi) except -1 nogil:
         """Put the window where it goes on best from number w on: in a new block, or in the tree."""
         cdef mta_ranks* s = &self.state
-        cdef int64_t inside = hi[w] - lo[w], old, rows = inside
+        cdef int64_t inside = hi[w] - lo[w], rows
         if lo[w] >= s.window.last:
             mta_ranks_clear(s)
-        old = max(s.window.last - lo[w], <int64_t> 0)
-        if is_dense(w, stop, lo, hi, s.window.last):
-            rows = max(GROWTH * inside, hi[stop - 1] - lo[w])
-        rows = min(min(rows, self.scan.rows - lo[w]), MTA_MAX_BLOCK)
-        if rows >= inside and rows - old >= self.least and (rows - old) * SHARE >= old:
+        rows = self.worth(w, stop, lo, hi)
+        if rows > 0:
             if mta_ranks_to_block(s, lo[w], lo[w] + rows) < 0:
                 no_memory(rows)
         elif s.ranked:
@@ -192,19 +183,23 @@ cdef class RanksKernel(Kernel):
             mta_block_release(&s.block)
         return 0
 
-    cdef int lower(self, int64_t start, int64_t n) except -1 nogil:
-        """The answers from the spots found."""
-        cdef int k, source = self.state.rows.source
-        cdef mta_quantile* q
-        for k in range(self.state.quantiles):
-            q = &self.state.quantile[k]
-            if q.interpolation != MTA_LINEAR and q.interpolation != MTA_MIDPOINT:
-                lower_cells(q.spots, n, self.out[k] + start)
-            elif source == MTA_RANK_FLOAT:
-                lower_floats(q.spots, n, <double*> self.out[k] + start)
-            else:
-                lower_integers(q.spots, n, source == MTA_RANK_UINT, <double*> self.out[k] + start)
-        return 0
+    cdef int64_t worth(self, int64_t w, int64_t stop, const int64_t* lo, const int64_t* hi) noexcept nogil:
+        """How many rows to rank from window w on; 0 if the tree costs less."""
+        cdef mta_ranks* s = &self.state
+        cdef int64_t inside = hi[w] - lo[w], rows = inside
+        cdef int64_t old = max(s.window.last - lo[w], <int64_t> 0)
+        if s.fast and max(inside, hi[stop - 1] - lo[stop - 1]) <= SMALL:
+            return 0
+        if is_dense(w, stop, lo, hi, s.window.last):
+            rows = max(LENGTH * inside, min(LONG * inside, <int64_t> NEAR))
+            if s.ranked and lo[w] == s.block.base:
+                rows = LONG * inside
+            rows = max(rows, hi[stop - 1] - lo[w])
+        rows = min(min(rows, self.scan.rows - lo[w]), MTA_MAX_BLOCK)
+        if rows < inside or rows - old < self.least:
+            return 0
+        # What is old is ranked again. The tree costs about log(window) a new row.
+        return rows if (rows - old) * bit_length(old) >= 2 * old else 0
 
     cdef int make_room(self, int64_t start, int64_t stop, const int64_t* lo, const int64_t* hi) except -1:
         """For the lists of these windows, which C code then writes in place."""
@@ -235,6 +230,13 @@ cdef int no_memory(int64_t rows) except -1 nogil:
         raise MemoryError(f"a window of {rows} rows")
 
 
+cdef int bit_length(int64_t x) noexcept nogil:
+    cdef int n = 0
+    while x >> n:
+        n += 1
+    return n
+
+
 cdef bint is_dense(int64_t start, int64_t stop, const int64_t* lo, const int64_t* hi,
                    int64_t last) noexcept nogil:
     """Whether at least half of the rows that the windows pass over enter one of them."""
@@ -243,65 +245,3 @@ cdef bint is_dense(int64_t start, int64_t stop, const int64_t* lo, const int64_t
         entering += hi[w] - min(max(last, lo[w]), hi[w])
         last = max(last, hi[w])
     return 2 * entering >= passed
-
-
-# ---------------------------------------------------------------------- between two values
-
-cdef void lower_cells(const mta_spot* spots, int64_t n, int64_t* out) noexcept nogil:
-    cdef int64_t i
-    for i in range(n):
-        out[i] = spots[i].first
-
-
-cdef void lower_floats(const mta_spot* spots, int64_t n, double* out) noexcept nogil:
-    cdef Cell a, b
-    cdef int64_t i
-    for i in range(n):
-        a.i = spots[i].first
-        b.i = spots[i].second
-        if spots[i].between == 0.0 or a.f == b.f:
-            out[i] = a.f
-        elif spots[i].between == 0.5:
-            out[i] = mean_of_floats(a.f, b.f)
-        else:
-            out[i] = between_floats(a.f, b.f, spots[i].between)
-
-
-cdef inline double mean_of_floats(double a, double b) noexcept nogil:
-    """Correctly rounded: halving a sum, or two numbers whose sum overflows, is exact."""
-    cdef double s = a + b
-    return 0.5 * s if isfinite(s) else 0.5 * a + 0.5 * b
-
-
-cdef inline double between_floats(double a, double b, double t) noexcept nogil:
-    """As NumPy does; infinities, and differences that overflow, as weighted means."""
-    cdef double d = b - a
-    if not isfinite(d):
-        return a * (1.0 - t) + b * t
-    return a + d * t if t < 0.5 else b - d * (1.0 - t)
-
-
-cdef void lower_integers(const mta_spot* spots, int64_t n, bint unsigned, double* out) noexcept nogil:
-    cdef int64_t i, a, b
-    cdef double t
-    for i in range(n):
-        a, b, t = spots[i].first, spots[i].second, spots[i].between
-        if t == 0.0 or a == b:
-            out[i] = <double> <uint64_t> a if unsigned else <double> a
-        elif t == 0.5:
-            out[i] = divide_int128(widen(a, unsigned) + widen(b, unsigned), 2)
-        else:
-            out[i] = between_integers(a, b, t, unsigned)
-
-
-cdef inline int128 widen(int64_t x, bint unsigned) noexcept nogil:
-    return int128_from_u64(<uint64_t> x) if unsigned else <int128> x
-
-
-cdef inline double between_integers(int64_t a, int64_t b, double t, bint unsigned) noexcept nogil:
-    """a + (b - a) t. The difference of two 64-bit integers, b >= a, fits in 64 bits unsigned."""
-    cdef DD start = dd_from_uint64(<uint64_t> a) if unsigned else dd_from_int64(a)
-    cdef DD step = dd_from_uint64(<uint64_t> b - <uint64_t> a)
-    cdef CDD s = dd_mul(CDD(step.hi, step.lo), CDD(t, 0.0))
-    s = dd_add(CDD(start.hi, start.lo), s)
-    return s.hi + s.lo

@@ -17,12 +17,14 @@
 
 #include "_ranks_sort.h"
 
-/* PDEP is microcoded, at tens of cycles, on some processors that have it. */
+/* What is worth it with AVX2 and PDEP is compiled a second time, as `fast`. Some processors have PDEP
+   in microcode, at tens of cycles; they are not counted in. */
 #if defined(__x86_64__) && defined(__GNUC__)
-#define MTA_PDEP_TARGET __attribute__((target("popcnt,bmi,bmi2")))
-static int mta_has_pdep(void) {
+#define MTA_FAST_TARGET __attribute__((target("avx2,popcnt,bmi,bmi2")))
+static int mta_is_fast(void) {
     __builtin_cpu_init();
-    return __builtin_cpu_supports("popcnt") && __builtin_cpu_supports("bmi2") &&
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt") &&
+           __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
            !__builtin_cpu_is("znver1") && !__builtin_cpu_is("znver2") &&
            !__builtin_cpu_is("bdver4");
 }
@@ -33,8 +35,8 @@ MTA_INLINE uint64_t mta_pdep(uint64_t bits, uint64_t mask) {
     return out;
 }
 #else
-#define MTA_PDEP_TARGET
-static int mta_has_pdep(void) { return 0; }
+#define MTA_FAST_TARGET
+static int mta_is_fast(void) { return 0; }
 MTA_INLINE uint64_t mta_pdep(uint64_t bits, uint64_t mask) { return bits & mask; }
 #endif
 
@@ -79,12 +81,12 @@ typedef struct {
     int64_t base, end;    /* the rows */
     int64_t size;         /* those of them that are not null, and so have ranks */
     int64_t nan_from;     /* ranks from here on are those of NaN */
-    uint64_t *order;      /* by rank: an item, see mta_sorter */
     uint32_t *rank;       /* by row - base */
+    uint32_t *order;      /* by rank: row - base */
     uint64_t *bits[MTA_LEVELS];  /* bits[0]: the ranks inside; bits[l]: the words of level l - 1 */
     int64_t words;        /* of all levels; those of one follow those of the one below */
     int levels;
-    int row_bits;
+    int plain;            /* no row is null or NaN */
     int64_t capacity;
     void *memory;
 } mta_block;
@@ -135,20 +137,27 @@ static int mta_block_reserve(mta_block *b, int64_t rows) {
 static int mta_block_build(mta_block *b, const mta_rows *rows, int64_t base, int64_t end) {
     int64_t n = end - base, i;
     mta_sorter sorter = {rows, base, mta_bit_length((uint64_t)n - 1)};
+    uint64_t *items, *scratch;
     mta_range range;
     if (mta_block_reserve(b, n) < 0) return -1;
+    items = (uint64_t *)b->memory;
+    scratch = items + n;
+    range = mta_sort_rows(&sorter, n, items, scratch);
     b->base = base;
     b->end = end;
-    b->row_bits = sorter.row_bits;
-    b->order = (uint64_t *)b->memory;
-    b->rank = (uint32_t *)(b->order + n);
-    range = mta_sort_rows(&sorter, n, b->order, b->order + n);
     b->nan_from = range.numbers;
     b->size = range.numbers + range.nans;
+    b->plain = range.numbers == n;
+    b->rank = (uint32_t *)scratch;
+    b->order = b->rank + n;
     if (b->size < n)
         for (i = 0; i < n; i++) b->rank[i] = MTA_NO_RANK;
-    for (i = 0; i < b->size; i++) b->rank[mta_item_row(&sorter, b->order[i])] = (uint32_t)i;
-    b->words = mta_lay_levels(b, b->order + 2 * n, n);
+    for (i = 0; i < b->size; i++) {
+        uint32_t row = (uint32_t)mta_item_row(&sorter, items[i]);
+        b->rank[row] = (uint32_t)i;
+        b->order[i] = row;
+    }
+    b->words = mta_lay_levels(b, scratch + n, n);
     memset(b->bits[0], 0, (size_t)b->words * sizeof(uint64_t));
     return 0;
 }
@@ -157,32 +166,40 @@ static int mta_block_build(mta_block *b, const mta_rows *rows, int64_t base, int
    gather it costs more than the sort where rows are many.) */
 MTA_INLINE int64_t mta_block_cell(const mta_block *b, const mta_rows *rows, int64_t rank) {
     if (rank >= b->nan_from) return MTA_NAN_BITS;
-    return rows->values[b->base + (int64_t)(b->order[rank] & (((uint64_t)1 << b->row_bits) - 1))];
+    return rows->values[b->base + b->order[rank]];
 }
 
 /* ------------------------------------------------------------------------- the bitmap */
 
-MTA_INLINE void mta_block_set(mta_block *b, int64_t rank) {
-    int64_t word = rank >> 6;
-    uint64_t above = b->bits[1][word >> 6];
+/* The levels above the second hardly ever change. */
+static void mta_block_set_above(mta_block *b, int64_t word) {
     int level;
-    b->bits[0][word] |= (uint64_t)1 << (rank & 63);
-    b->bits[1][word >> 6] = above | (uint64_t)1 << (word & 63);
-    if (above) return;
-    for (level = 2, word >>= 6; level < b->levels; level++, word >>= 6)
+    for (level = 2; level < b->levels; level++, word >>= 6)
         b->bits[level][word >> 6] |= (uint64_t)1 << (word & 63);
 }
 
-MTA_INLINE void mta_block_clear(mta_block *b, int64_t rank) {
-    int64_t word = rank >> 6;
-    uint64_t left = b->bits[0][word] & ~((uint64_t)1 << (rank & 63)), above;
+static void mta_block_clear_above(mta_block *b, int64_t word) {
+    uint64_t left = 0;
     int level;
-    b->bits[0][word] = left;
-    above = b->bits[1][word >> 6] & ~((uint64_t)!left << (word & 63));
-    b->bits[1][word >> 6] = above;
-    if (above) return;
-    for (level = 2, word >>= 6; level < b->levels && !above; level++, word >>= 6)
-        above = b->bits[level][word >> 6] &= ~((uint64_t)1 << (word & 63));
+    for (level = 2; level < b->levels && !left; level++, word >>= 6)
+        left = b->bits[level][word >> 6] &= ~((uint64_t)1 << (word & 63));
+}
+
+MTA_INLINE void mta_block_set(mta_block *b, uint64_t *bits, uint64_t *above, int64_t rank) {
+    int64_t word = rank >> 6;
+    uint64_t old = above[word >> 6];
+    bits[word] |= (uint64_t)1 << (rank & 63);
+    above[word >> 6] = old | (uint64_t)1 << (word & 63);
+    if (!old) mta_block_set_above(b, word >> 6);
+}
+
+MTA_INLINE void mta_block_clear(mta_block *b, uint64_t *bits, uint64_t *above, int64_t rank) {
+    int64_t word = rank >> 6;
+    uint64_t left = bits[word] & ~((uint64_t)1 << (rank & 63));
+    uint64_t rest = above[word >> 6] & ~((uint64_t)!left << (word & 63));
+    bits[word] = left;
+    above[word >> 6] = rest;
+    if (!rest) mta_block_clear_above(b, word >> 6);
 }
 
 /* The next word that is not empty; there must be one. */
@@ -218,21 +235,22 @@ typedef struct {
     int64_t word, below;
 } mta_cursor;
 
-/* Move the cursor to the word of the k-th bit that is set, and say which of its bits that is. */
-MTA_INLINE int mta_cursor_seek(const mta_block *b, mta_cursor *c, int64_t k, const int fast) {
+/* Move the cursor to the word of the k-th bit that is set; the rank that this bit stands for. */
+MTA_INLINE int64_t mta_cursor_seek(const mta_block *b, const uint64_t *bits, mta_cursor *c,
+                                   int64_t k, const int fast) {
     int64_t word = c->word, rest = k - c->below;
     int set;
     while (rest < 0) {
-        word = b->bits[0][word - 1] ? word - 1 : mta_word_before(b, word);
-        rest += mta_popcount(b->bits[0][word], fast);
+        word = bits[word - 1] ? word - 1 : mta_word_before(b, word);
+        rest += mta_popcount(bits[word], fast);
     }
-    while (rest >= (set = mta_popcount(b->bits[0][word], fast))) {
+    while (rest >= (set = mta_popcount(bits[word], fast))) {
         rest -= set;
-        word = b->bits[0][word + 1] ? word + 1 : mta_word_after(b, word);
+        word = bits[word + 1] ? word + 1 : mta_word_after(b, word);
     }
     c->word = word;
     c->below = k - rest;
-    return mta_select_bit(b->bits[0][word], (int)rest, fast);
+    return word * 64 + mta_select_bit(bits[word], (int)rest, fast);
 }
 
 /* The rank after this one that is inside; there must be one. */
