@@ -198,8 +198,11 @@ cdef class RanksKernel(Kernel):
         rows = min(min(rows, self.scan.rows - lo[w]), MTA_MAX_BLOCK)
         if rows < inside or rows - old < self.least:
             return 0
-        # What is old is ranked again. The tree costs about log(window) a new row.
-        return rows if (rows - old) * bit_length(old) >= 2 * old else 0
+        # What is old is ranked again. A new row costs the tree about as much as log(old) / 2 rows cost
+        # to rank, and twice that where the tree is not in the cache.
+        if (rows - old) * bit_length(old) < (old if old > NEAR else 2 * old):
+            return 0
+        return rows
 
     cdef int make_room(self, int64_t start, int64_t stop, const int64_t* lo, const int64_t* hi) except -1:
         """For the lists of these windows, which C code then writes in place."""
