@@ -24,6 +24,7 @@ CODES = {
     "runs": lambda rng, n: np.arange(n) // 4 % 5,
     "there and back": lambda rng, n: np.abs(np.arange(n) % 14 - 7),
     "drifting": lambda rng, n: rng.integers(0, 9, n) + np.arange(n) // 7,
+    "different, then one": lambda rng, n: np.where(np.arange(n) < n // 2, rng.permutation(n), 1),
     "any": lambda rng, n: rng.choice(rng.integers(-(2**63), 2**63, 6), n),
     "doubles": lambda rng, n: rng.integers(0, 9, n).astype(np.float64).view(np.int64),
 }
@@ -117,6 +118,15 @@ def test_long_windows(codes, width):
         if i % 97 == 0:
             assert lists[i] == peer.best(9)
         assert modes[i] == lists[i][0]
+
+
+def test_codes_are_told_apart_where_32_bits_of_a_hash_are_equal():
+    """Among so many codes about ten pairs agree in the half of the hash that the table keeps."""
+    x = np.random.default_rng(1).permutation(300_000)
+    hi = np.array([len(x) // 2, len(x)])
+    kernel = TallyKernel(sliding.nobody(), ["count_distinct"])
+    (counts,) = sliding.answer(kernel, [x], None, hi * 0, hi, ["i8"])
+    assert counts == hi.tolist()
 
 
 @pytest.mark.parametrize("wanted", ["count_distinct", "mode"])
