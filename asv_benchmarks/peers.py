@@ -14,7 +14,9 @@ def _load(name: str) -> Any:
 
 
 # Imported with this module: asv forks a process for each measurement, after the imports.
-LIBRARIES: dict[str, Any] = {name: _load(name) for name in ("pandas", "polars", "bottleneck")}
+LIBRARIES: dict[str, Any] = {
+    name: _load(name) for name in ("pandas", "polars", "bottleneck", "duckdb")
+}
 
 
 def installed(name: str) -> bool:
