@@ -42,7 +42,7 @@ class Visits:
 class Distinct(Subject):
     place = 10
     title = "Different values in time windows that hold about N rows (count_distinct)"
-    axes: ClassVar[Axes] = {"values": VALUES, "window": WINDOWS}
+    axes: ClassVar[Axes] = {"aggregate": ("count_distinct",), "values": VALUES, "window": WINDOWS}
 
     def data(self, rows: int, point: Point) -> Visits:
         return Visits(rows, point["values"])
@@ -66,7 +66,7 @@ class Mode(Subject):
     place = 11
     title = "The most frequent value in time windows that hold about N rows (mode)"
     note = "pandas, polars and bottleneck have no rolling mode."
-    axes: ClassVar[Axes] = {"values": VALUES, "window": WINDOWS}
+    axes: ClassVar[Axes] = {"aggregate": ("mode",), "values": VALUES, "window": WINDOWS}
 
     def data(self, rows: int, point: Point) -> Visits:
         return Visits(rows, point["values"])
