@@ -69,6 +69,12 @@ def inside(columns, valid, a: int, b: int) -> list[list[Fraction]]:
     return [[Fraction(column[i].item()) for i in rows] for column in columns]
 
 
+def some(lo, hi):
+    """Up to a dozen of the windows, with their numbers: rational arithmetic takes its time."""
+    for i in sorted(set(np.linspace(0, len(lo) - 1, 12, dtype=int))):
+        yield i, lo[i], hi[i]
+
+
 def nulls(rng: np.random.Generator, columns) -> np.ndarray | None:
     if rng.random() < 0.5:
         return None
@@ -98,7 +104,7 @@ def test_skew_and_kurt(seed, rows, values):
     x = VALUES[values](rng, rows)
     valid, (lo, hi) = nulls(rng, [x]), intervals(rng, rows)
     got = answers(lambda c: PowersKernel(c, "float", POWERS), [x], valid, lo, hi, 4)
-    for i, (a, b) in enumerate(zip(lo, hi, strict=True)):
+    for i, a, b in some(lo, hi):
         (numbers,) = inside([x], valid, a, b)
         for (name, bias), out in zip(POWERS, got, strict=True):
             true = getattr(exact, name)(numbers, bias)
@@ -113,7 +119,7 @@ def test_cov_corr_and_slope(seed, rows, first, second):
         y = rng.choice([-1, 1]) * x + rng.choice([0.0, 1e-8]) * rng.normal(size=rows)
     valid, (lo, hi) = nulls(rng, [x, y]), intervals(rng, rows)
     got = answers(lambda c: PairsKernel(c, ["float"] * 2, PAIRS), [x, y], valid, lo, hi, 4)
-    for i, (a, b) in enumerate(zip(lo, hi, strict=True)):
+    for i, a, b in some(lo, hi):
         u, v = inside([x, y], valid, a, b)
         spreads = [exact.root(exact.joint(z, z)) if z else Fraction(0) for z in (u, v)]
         scale = {
@@ -132,8 +138,6 @@ WEIGHTS = VALUES | {
     "cancelling": lambda rng, n: rng.choice([-2.0, -1.0, 1.0, 2.0, 0.5], n),
     "positive": lambda rng, n: rng.random(n),
 }
-# The product of the greatest value and the greatest weight is not beyond all the others.
-TAME = sorted(set(VALUES) - {"wild", "spikes", "tiny", "huge"})
 
 
 @given(SEEDS, st.integers(1, 70), st.sampled_from(sorted(VALUES)), st.sampled_from(sorted(WEIGHTS)))
@@ -145,7 +149,7 @@ def test_weighted_mean(seed, rows, values, weights):
     (got,) = answers(
         lambda c: WeightedMeanKernel(c, ["float"] * 2, wanted), [x, w], valid, lo, hi, 1
     )
-    for i, (a, b) in enumerate(zip(lo, hi, strict=True)):
+    for i, a, b in some(lo, hi):
         u, v = inside([x, w], valid, a, b)
         true, size = exact.weighted_mean(u, v), sum(map(abs, v))
         # What rounding of either sum can do, at 2^-95 of the sum of the magnitudes.
@@ -199,7 +203,7 @@ def test_product_and_geometric_mean(seed, rows, values):
     valid, (lo, hi) = nulls(rng, [x]), intervals(rng, rows)
     wanted = [("product", 0), ("geometric_mean", 0)]
     got = answers(lambda c: ProductsKernel(c, "float", wanted), [x], valid, lo, hi, 2)
-    for i, (a, b) in enumerate(zip(lo, hi, strict=True)):
+    for i, a, b in some(lo, hi):
         numbers = [x[k].item() for k in range(a, b) if valid is None or valid[k]]
         want = product_by_definition(numbers)
         np.testing.assert_equal(got[0][i], want, str(numbers))
@@ -219,7 +223,7 @@ def test_longest_run(seed, rows, source):
         )
     valid, (lo, hi) = nulls(rng, [x]), intervals(rng, rows)
     (got,) = answers(lambda c: RunsKernel(c, source), [x], valid, lo, hi, 1, np.int64)
-    for i, (a, b) in enumerate(zip(lo, hi, strict=True)):
+    for i, a, b in some(lo, hi):
         numbers = [x[k].item() for k in range(a, b) if valid is None or valid[k]]
         assert got[i] == exact.longest_run(numbers), numbers
 
@@ -248,7 +252,7 @@ def test_integers_beyond_the_doubles(seed, rows, values):
         lambda c: WeightedMeanKernel(c, [source, source], [("weighted_mean", 0)]),
         [x, x], valid, lo, hi, 1,
     )  # fmt: skip
-    for i, (a, b) in enumerate(zip(lo, hi, strict=True)):
+    for i, a, b in some(lo, hi):
         u, v = inside([x, y], valid, a, b)
         for (name, bias), out in zip(POWERS, powers, strict=True):
             assert close(out[i], getattr(exact, name)(u, bias), 2.0**-80)
