@@ -1,20 +1,22 @@
-"""Batch kernels for sums and means of other kinds than the default: exact, fast, or of wide integers.
+"""Batch kernels for sums and means that are exact until they are rounded once.
 
-- `ExactSumKernel`: correctly rounded, whatever the values;
-- `FastSumKernel`: plain additions of doubles, for those who want no more;
-- `WideSumKernel`: integers whose sum may leave 64 bits.
+- `ExactSumKernel`: of floats, whatever they are;
+- `WideSumKernel`: of integers whose sum may leave 64 bits.
 
-What has left a window leaves no trace in any of them.
+Both hold the sum of the rows inside without any error, so rows that leave are subtracted, and what has
+left leaves no trace.
 """
 from libc.math cimport NAN, isfinite
 from libc.stdint cimport int64_t, uint64_t
-from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from mta._core cimport CHUNK, Lowering
 from mta._exact cimport divide_int128, int128, int128_from_u64
 from mta._kernel cimport Counter, Kernel
 from mta._monoids cimport SUM, Cell
+from mta._vector cimport Vector
+
+import numpy as np
 
 cdef extern from "_sums.h":
     ctypedef struct Base "mta_dd":
@@ -54,17 +56,6 @@ cdef extern from "_sums.h":
     Grid choose_grid "mta_choose_grid"(const Places* p, int64_t rows) nogil
 
 
-cdef extern from "_fastsums.h":
-    double plain_prefixes "mta_plain_prefixes"(const double* x, int64_t n, double total, double* out) nogil
-    void plain_suffixes "mta_plain_suffixes"(const double* x, int64_t n, double* out) nogil
-    void plain_join "mta_plain_join"(const double* suffix, const double* prefix, const int64_t* lo,
-                                     const int64_t* hi, int64_t n, double* out) nogil
-    double plain_steady "mta_plain_steady"(const double* x, int64_t n, double total,
-                                           const double* suffix, double* out) nogil
-    void plain_means "mta_plain_means"(const double* sums, const int64_t* count, const int64_t* lo,
-                                       const int64_t* hi, int64_t n, double* out) nogil
-
-
 cdef enum:
     RUN = 256          # windows answered in one go
     ROWS = 512         # rows that may enter, and that may leave, over them
@@ -97,7 +88,44 @@ def check_wanted(wanted):
             raise ValueError(f"no {what!r} here, but sum and mean")
 
 
-cdef class ExactSumKernel(Kernel):
+cdef class SubtractingKernel(Kernel):
+    """What needs the rows that leave: they are those of the window before.
+
+    A caller who gives rows in pieces and still gives those costs nothing. For one who does not, the rows
+    inside are kept here as well, 8 bytes each, from the first time that one is missed on.
+    """
+
+    cdef Lowering lowering
+    cdef Vector kept
+    cdef int64_t first    # of the rows in the sum
+    cdef int64_t last
+
+    def __cinit__(self):
+        self.last = -1
+
+    def attach(self, columns, valid, int64_t first):
+        Kernel.attach(self, columns, valid, first)
+        if self.kept is None and self.first < min(first, self.last):
+            self.kept = Vector(True, first)
+            self.last = -1    # so that the next window is added up anew
+        if self.kept is not None:
+            self.keep(columns[0].view(np.int64), first)
+
+    cdef int keep(self, column, int64_t first) except -1:
+        cdef int64_t end = self.kept.first + len(self.kept)
+        if end < first:
+            self.kept = Vector(True, first)
+            end = first
+        self.kept.drop_to(self.first)
+        self.kept.extend(column[end - first:])
+        self.scan.values = <const Cell*> self.kept.data + (self.kept.start - self.kept.first)
+        return 0
+
+    def answer_to(self, arrays):
+        self.lowering.answer_to(arrays)
+
+
+cdef class ExactSumKernel(SubtractingKernel):
     """sum and mean of floats, correctly rounded: the double nearest to the exact sum, or to the exact
     quotient of sum and count, ties to even.
 
@@ -114,11 +142,8 @@ cdef class ExactSumKernel(Kernel):
     the window.
     """
 
-    cdef Lowering lowering
     cdef ExactSum state
     cdef Buffers buffers
-    cdef int64_t first    # of the rows in `state`
-    cdef int64_t last
     cdef int64_t reach    # windows to try in one go: fewer where runs are cut short
     cdef bint has_parts   # whether `high` and `low` are, exactly, and there is nothing else
     cdef bint has_odd     # whether `odd` is filled for the run at hand
@@ -127,15 +152,12 @@ cdef class ExactSumKernel(Kernel):
     def __cinit__(self, Counter counter, wanted):
         check_wanted(wanted)
         self.lowering = Lowering(wanted)
-        self.last = self.seen = -1
+        self.seen = -1
         self.reach = RUN
         exact_init(&self.state)
 
     def __init__(self, Counter counter, wanted):
         Kernel.__init__(self, counter)
-
-    def answer_to(self, arrays):
-        self.lowering.answer_to(arrays)
 
     cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil:
         cdef const int64_t* counts = self.counter.counts_from(start)
@@ -413,141 +435,9 @@ cdef void lower_odd(const Odd* odd, int64_t n, double* out) noexcept nogil:
             out[i] = odd_sum(&odd[i])
 
 
-# ------------------------------------------------------------------------------- plain doubles
-
-cdef class FastSumKernel(Kernel):
-    """sum and mean of floats by plain additions: for numerics="fast".
-
-    wanted : list of ("sum", 0) and ("mean", 0), one per answer
-
-    The error of a sum of n values is at most n 2^-53 times the sum of their magnitudes; one that
-    overflows on the way is infinite. Nothing is subtracted: what has left leaves no trace. The nulls of
-    the column have to be 0.
-
-    Two halves, as in two stacks: sums from every row up to a split, and running sums from there on; once
-    the split has left, the whole window becomes the older half. The order of additions follows from
-    the split and the rows alone. Cost: O(1) amortised a row, about 2 ns. Memory: 16 bytes a row of the
-    window.
-    """
-
-    cdef Lowering lowering
-    cdef double* suffix         # from every row in [origin, split)
-    cdef int64_t capacity
-    cdef int64_t origin
-    cdef int64_t split
-    cdef double total           # of the blocks from the split up to row `at`
-    cdef int64_t at
-    cdef double prefix[2 * ROWS + 8]
-    cdef double sums[RUN]
-
-    def __cinit__(self, Counter counter, wanted):
-        check_wanted(wanted)
-        self.lowering = Lowering(wanted)
-        self.split = self.origin = self.at = -1
-
-    def __init__(self, Counter counter, wanted):
-        Kernel.__init__(self, counter)
-
-    def __dealloc__(self):
-        free(self.suffix)
-
-    def answer_to(self, arrays):
-        self.lowering.answer_to(arrays)
-
-    def marks(self):
-        return (self.split,)
-
-    def resume(self, marks):
-        self.split, = marks
-        self.origin = self.at = self.split
-        self.total = 0.0
-
-    cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil:
-        cdef const int64_t* counts = self.counter.counts_from(start)
-        cdef int64_t i = start, run
-        cdef double* sums
-        while i < start + n:
-            sums = self.sums
-            if self.lowering.n and self.lowering.wanted[0].what == SUM:
-                sums = &self.lowering.wanted[0].out[i].f
-            if lo[i] >= self.split:
-                self.split = self.at = hi[i]
-                self.total = 0.0
-                self.build_suffixes(lo[i])
-                sums[0] = self.suffix[3]
-                run = 1
-            else:
-                if lo[i] < self.origin:    # after `resume`
-                    self.build_suffixes(lo[i])
-                run = self.add_up(lo + i, hi + i, start + n - i, sums)
-            self.lower(i, run, lo, hi, counts, sums)
-            i += run
-        return -1
-
-    cdef int build_suffixes(self, int64_t origin) except -1 nogil:
-        """The rows [origin, split) become the older half."""
-        cdef int64_t n = self.split - origin
-        if n + 4 > self.capacity or self.suffix == NULL:
-            free(self.suffix)
-            self.capacity = 2 * n + 4
-            self.suffix = <double*> malloc(self.capacity * sizeof(double))
-            if self.suffix == NULL:
-                self.capacity = 0
-                with gil:
-                    raise MemoryError(f"a window of {n} rows")
-        self.origin = origin
-        plain_suffixes(&self.scan.values[origin].f, n, self.suffix + 3)
-        self.suffix[3 + n] = 0.0
-        return 0
-
-    cdef int64_t add_up(self, const int64_t* lo, const int64_t* hi, int64_t n, double* out) noexcept nogil:
-        """The sums of the first windows of n; how many."""
-        cdef const double* suffix = self.suffix + 3 - self.origin
-        cdef int64_t ahead = hi[0] - 1 - self.at, rows
-        n = self.run_length(lo, hi, n)
-        if is_steady(lo, hi, n, lo[0] - 1, hi[0] - 1):
-            if ahead == 0:
-                self.total = plain_steady(&self.scan.values[self.at].f, n, self.total, suffix + lo[0], out)
-                self.at += n & -4
-                return n
-            n = min(n, 4 - (ahead & 3))    # to the end of the block
-        while hi[0] - self.at > ROWS:
-            self.total = plain_prefixes(&self.scan.values[self.at].f, ROWS, self.total, self.prefix)
-            self.at += ROWS
-        rows = hi[n - 1] - self.at
-        self.prefix[0] = self.total
-        self.total = plain_prefixes(&self.scan.values[self.at].f, rows, self.total, self.prefix + 1)
-        plain_join(suffix, self.prefix - self.at, lo, hi, n, out)
-        self.at += rows & -4
-        return n
-
-    cdef int64_t run_length(self, const int64_t* lo, const int64_t* hi, int64_t n) noexcept nogil:
-        """How many of n windows this split and one stretch of prefixes serve."""
-        cdef int64_t left = self.split - lo[0]
-        n = min(n, <int64_t> RUN)
-        if 0 < left < n and lo[left] >= self.split:    # where windows move by one row, this is it
-            n = left
-        while n > 1 and (lo[n - 1] >= self.split or hi[n - 1] - hi[0] > ROWS):
-            n = n >> 1 if lo[n >> 1] >= self.split or hi[n >> 1] - hi[0] > ROWS else n - 1
-        return n
-
-    cdef void lower(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi,
-                    const int64_t* counts, const double* sums) noexcept nogil:
-        """The answers start..start + n."""
-        cdef double* out
-        cdef int k
-        for k in range(self.lowering.n):
-            out = &self.lowering.wanted[k].out[start].f
-            if self.lowering.wanted[k].what != SUM:
-                plain_means(sums, counts + start if counts != NULL else NULL, lo + start, hi + start, n,
-                            out)
-            elif out != sums:
-                memcpy(out, sums, n * sizeof(double))
-
-
 # -------------------------------------------------------------------------------- wide integers
 
-cdef class WideSumKernel(Kernel):
+cdef class WideSumKernel(SubtractingKernel):
     """sum and mean of integers, where a sum that leaves 64 bits is not an error.
 
     source : "int" or "uint": what the values are
@@ -559,12 +449,9 @@ cdef class WideSumKernel(Kernel):
     correctly rounded. Cost: 2 additions a row. The nulls of the column have to be 0.
     """
 
-    cdef Lowering lowering
     cdef bint unsigned
     cdef bint wraps
     cdef int128 total      # of the rows [first, last)
-    cdef int64_t first
-    cdef int64_t last
     cdef int128 sums[CHUNK]
 
     def __cinit__(self, Counter counter, str source, wanted, str overflow):
@@ -574,13 +461,9 @@ cdef class WideSumKernel(Kernel):
         self.lowering = Lowering(wanted)
         self.unsigned = source == "uint"
         self.wraps = overflow == "wrap"
-        self.last = -1
 
     def __init__(self, Counter counter, str source, wanted, str overflow):
         Kernel.__init__(self, counter)
-
-    def answer_to(self, arrays):
-        self.lowering.answer_to(arrays)
 
     cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil:
         cdef const int64_t* counts = self.counter.counts_from(start)

@@ -1,0 +1,159 @@
+"""Batch kernel for sums and means of floats by plain additions, for those who want no more."""
+from libc.stdint cimport int64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
+
+from mta._core cimport Lowering
+from mta._kernel cimport Counter, Kernel
+from mta._monoids cimport SUM
+
+from mta._sums import check_wanted
+
+cdef extern from "_sums.h":
+    bint is_steady "mta_is_steady"(const int64_t* lo, const int64_t* hi, int64_t n, int64_t first,
+                                   int64_t last) nogil
+
+cdef extern from "_fastsums.h":
+    double plain_prefixes "mta_plain_prefixes"(const double* x, int64_t n, double total, double* out) nogil
+    void plain_suffixes "mta_plain_suffixes"(const double* x, int64_t n, double* out) nogil
+    void plain_join "mta_plain_join"(const double* suffix, const double* prefix, const int64_t* lo,
+                                     const int64_t* hi, int64_t n, double* out) nogil
+    double plain_steady "mta_plain_steady"(const double* x, int64_t n, double total,
+                                           const double* suffix, double* out) nogil
+    void plain_means "mta_plain_means"(const double* sums, const int64_t* count, const int64_t* lo,
+                                       const int64_t* hi, int64_t n, double* out) nogil
+
+
+cdef enum:
+    RUN = 256     # windows answered in one go
+    ROWS = 512    # rows that may enter over them
+
+
+cdef class FastSumKernel(Kernel):
+    """sum and mean of floats by plain additions: for numerics="fast".
+
+    wanted : list of ("sum", 0) and ("mean", 0), one per answer
+
+    The error of a sum of n values is at most n 2^-53 times the sum of their magnitudes; one that
+    overflows on the way is infinite. Nothing is subtracted: what has left leaves no trace. The nulls of
+    the column have to be 0.
+
+    Two halves, as in two stacks: sums from every row up to a split, and running sums from there on; once
+    the split has left, the whole window becomes the older half. The order of additions follows from
+    the split and the rows alone. Cost: O(1) amortised a row, about 2 ns. Memory: 16 bytes a row of the
+    window.
+    """
+
+    cdef Lowering lowering
+    cdef double* suffix         # from every row in [origin, split)
+    cdef int64_t capacity
+    cdef int64_t origin
+    cdef int64_t split
+    cdef double total           # of the blocks from the split up to row `at`
+    cdef int64_t at
+    cdef double prefix[2 * ROWS + 8]
+    cdef double sums[RUN]
+
+    def __cinit__(self, Counter counter, wanted):
+        check_wanted(wanted)
+        self.lowering = Lowering(wanted)
+        self.split = self.origin = self.at = -1
+
+    def __init__(self, Counter counter, wanted):
+        Kernel.__init__(self, counter)
+
+    def __dealloc__(self):
+        free(self.suffix)
+
+    def answer_to(self, arrays):
+        self.lowering.answer_to(arrays)
+
+    def marks(self):
+        return (self.split,)
+
+    def resume(self, marks):
+        self.split, = marks
+        self.origin = self.at = self.split
+        self.total = 0.0
+
+    cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil:
+        cdef const int64_t* counts = self.counter.counts_from(start)
+        cdef int64_t i = start, run
+        cdef double* sums
+        while i < start + n:
+            sums = self.sums
+            if self.lowering.n and self.lowering.wanted[0].what == SUM:
+                sums = &self.lowering.wanted[0].out[i].f
+            if lo[i] >= self.split:
+                self.split = self.at = hi[i]
+                self.total = 0.0
+                self.build_suffixes(lo[i])
+                sums[0] = self.suffix[3]
+                run = 1
+            else:
+                if lo[i] < self.origin:    # after `resume`
+                    self.build_suffixes(lo[i])
+                run = self.add_up(lo + i, hi + i, start + n - i, sums)
+            self.lower(i, run, lo, hi, counts, sums)
+            i += run
+        return -1
+
+    cdef int build_suffixes(self, int64_t origin) except -1 nogil:
+        """The rows [origin, split) become the older half."""
+        cdef int64_t n = self.split - origin
+        if n + 4 > self.capacity or self.suffix == NULL:
+            free(self.suffix)
+            self.capacity = 2 * n + 4
+            self.suffix = <double*> malloc(self.capacity * sizeof(double))
+            if self.suffix == NULL:
+                self.capacity = 0
+                with gil:
+                    raise MemoryError(f"a window of {n} rows")
+        self.origin = origin
+        plain_suffixes(&self.scan.values[origin].f, n, self.suffix + 3)
+        self.suffix[3 + n] = 0.0
+        return 0
+
+    cdef int64_t add_up(self, const int64_t* lo, const int64_t* hi, int64_t n, double* out) noexcept nogil:
+        """The sums of the first windows of n; how many."""
+        cdef const double* suffix = self.suffix + 3 - self.origin
+        cdef int64_t ahead = hi[0] - 1 - self.at, rows
+        n = self.run_length(lo, hi, n)
+        if is_steady(lo, hi, n, lo[0] - 1, hi[0] - 1):
+            if ahead == 0:
+                self.total = plain_steady(&self.scan.values[self.at].f, n, self.total, suffix + lo[0], out)
+                self.at += n & -4
+                return n
+            n = min(n, 4 - (ahead & 3))    # to the end of the block
+        while hi[0] - self.at > ROWS:
+            self.total = plain_prefixes(&self.scan.values[self.at].f, ROWS, self.total, self.prefix)
+            self.at += ROWS
+        rows = hi[n - 1] - self.at
+        self.prefix[0] = self.total
+        self.total = plain_prefixes(&self.scan.values[self.at].f, rows, self.total, self.prefix + 1)
+        plain_join(suffix, self.prefix - self.at, lo, hi, n, out)
+        self.at += rows & -4
+        return n
+
+    cdef int64_t run_length(self, const int64_t* lo, const int64_t* hi, int64_t n) noexcept nogil:
+        """How many of n windows this split and one stretch of prefixes serve."""
+        cdef int64_t left = self.split - lo[0]
+        n = min(n, <int64_t> RUN)
+        if 0 < left < n and lo[left] >= self.split:    # where windows move by one row, this is it
+            n = left
+        while n > 1 and (lo[n - 1] >= self.split or hi[n - 1] - hi[0] > ROWS):
+            n = n >> 1 if lo[n >> 1] >= self.split or hi[n >> 1] - hi[0] > ROWS else n - 1
+        return n
+
+    cdef void lower(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi,
+                    const int64_t* counts, const double* sums) noexcept nogil:
+        """The answers start..start + n."""
+        cdef double* out
+        cdef int k
+        for k in range(self.lowering.n):
+            out = &self.lowering.wanted[k].out[start].f
+            if self.lowering.wanted[k].what != SUM:
+                plain_means(sums, counts + start if counts != NULL else NULL, lo + start, hi + start, n,
+                            out)
+            elif out != sums:
+                memcpy(out, sums, n * sizeof(double))
