@@ -70,11 +70,11 @@ def exact_mean(values: list[float]) -> float:
 
 def same(got: float, wanted: float) -> bool:
     """One double, to its sign; all NaN are one."""
-    return math.isnan(got) and math.isnan(wanted) or got.hex() == wanted.hex()
+    return (math.isnan(got) and math.isnan(wanted)) or got.hex() == wanted.hex()
 
 
 def check_exact(x, lo, hi, answers, rows=None):
-    """The answers (sums, means) of these windows, or of some of them, are the exact ones, rounded."""
+    """The answers (sums, means) of these windows, or some of them, are the exact ones, rounded."""
     for i in range(len(lo)) if rows is None else rows:
         inside = x[lo[i] : hi[i]].tolist()
         assert same(answers[0][i], exact_sum(inside)), (i, lo[i], hi[i], inside[:5])
@@ -84,11 +84,11 @@ def check_exact(x, lo, hi, answers, rows=None):
 # ---- exact -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("values", [*FINITE, *EXTREME])
-@given(seed=SEEDS, n=st.integers(1, 90), shape=SHAPES, pieces=PIECES)
-def test_exact_sums_and_means_are_rounded_once(values, seed, n, shape, pieces):
+@pytest.mark.parametrize("kinds", [FINITE, EXTREME], ids=["finite", "extreme"])
+@given(data=st.data(), seed=SEEDS, n=st.integers(1, 70), shape=SHAPES, pieces=PIECES)
+def test_exact_sums_and_means_are_rounded_once(kinds, data, seed, n, shape, pieces):
     rng = np.random.default_rng(seed)
-    x = (FINITE | EXTREME)[values](rng, n)
+    x = kinds[data.draw(st.sampled_from([*kinds]))](rng, n)
     lo, hi = sliding.windows(rng, n, shape)
     stops = sliding.stops(rng, len(lo), pieces)
     kernel = ExactSumKernel(sliding.nobody(), BOTH)
@@ -112,7 +112,7 @@ def test_exact_sums_over_many_rows(values, shape):
     """Long enough for grids to be chosen again, and for runs of every length."""
     n, rng = 40_000, np.random.default_rng(5)
     x = (FINITE | EXTREME)[values](rng, n)
-    if values == "even":    # one regime after the other
+    if values == "even":  # one regime after the other
         x *= np.repeat(10.0 ** np.array([0, 30, -60, 200]), n // 4)
     hi = np.arange(1, n + 1)
     lo = np.maximum(hi - 300, 0)
@@ -168,9 +168,10 @@ def test_means_are_over_the_values_that_count(seed, n, shape):
         slide(sliding.GivenBounds(lo.copy(), hi.copy()), [counter], [kernel])
         for i in range(len(lo)):
             inside = x[sliding.inside(valid, lo[i], hi[i])].tolist()
-            wanted = exact_mean(inside)
-            close = math.isclose(got[i], wanted, rel_tol=1e-9, abs_tol=1e-9 * max(map(abs, inside), default=0))
-            assert same(got[i], wanted) or (make is FastSumKernel and close)
+            wanted, size = exact_mean(inside), max(map(abs, inside), default=0.0)
+            assert same(got[i], wanted) or (
+                make is FastSumKernel and math.isclose(got[i], wanted, abs_tol=1e-13 * size)
+            )
 
 
 def test_what_is_rounded_once_is_not_rounded_twice():
@@ -201,7 +202,7 @@ def test_an_exact_total_is_a_monoid(groups, n):
         mean = nearest_double(sum(map(Fraction, everything), Fraction(0)) / n)
         assert same(merged.mean(n), mean)
     for group in groups[1:]:
-        merged.add(group, -1)    # what is taken back was never there
+        merged.add(group, -1)  # what is taken back was never there
     assert same(merged.sum(), exact_sum([x for group in groups[:1] for x in group]))
 
 
@@ -219,8 +220,7 @@ def test_an_exact_total_holds_more_values_than_fit_before_a_carry(values):
 # ---- fast ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("values", FINITE)
-@given(seed=SEEDS, n=st.integers(1, 150), shape=SHAPES, pieces=PIECES)
+@given(st.sampled_from([*FINITE]), SEEDS, st.integers(1, 120), SHAPES, PIECES)
 def test_fast_sums_are_within_their_bound(values, seed, n, shape, pieces):
     rng = np.random.default_rng(seed)
     x = FINITE[values](rng, n)
@@ -255,9 +255,12 @@ def test_fast_sums_go_on_from_their_marks(seed, n, shape, at):
     assert list(map(float.hex, rest[0])) == list(map(float.hex, whole[0][stop:]))
 
 
-@pytest.mark.parametrize("spike", [1e16, 1e300, math.inf, -math.inf, math.nan])
 @pytest.mark.parametrize("make", [ExactSumKernel, FastSumKernel])
-@given(seed=SEEDS, shape=st.sampled_from(["steady", "ragged", "jumping"]))
+@given(
+    spike=st.sampled_from([1e16, 1e300, math.inf, -math.inf, math.nan]),
+    seed=SEEDS,
+    shape=st.sampled_from(["steady", "ragged", "jumping"]),
+)
 def test_what_has_left_leaves_no_trace(make, spike, seed, shape):
     rng = np.random.default_rng(seed)
     calm = rng.normal(size=200)
@@ -279,7 +282,13 @@ def test_what_has_left_leaves_no_trace(make, spike, seed, shape):
 
 @pytest.mark.parametrize("source", ["int", "uint"])
 @pytest.mark.parametrize("overflow", ["wrap", "float"])
-@given(seed=SEEDS, n=st.integers(1, 80), shape=SHAPES, pieces=PIECES, bits=st.sampled_from([3, 54, 63]))
+@given(
+    seed=SEEDS,
+    n=st.integers(1, 60),
+    shape=SHAPES,
+    pieces=PIECES,
+    bits=st.sampled_from([3, 54, 63]),
+)
 def test_sums_of_wide_integers(source, overflow, seed, n, shape, pieces, bits):
     rng = np.random.default_rng(seed)
     least, dtype = (0, np.uint64) if source == "uint" else (-(2**bits), np.int64)
