@@ -21,13 +21,22 @@ cdef struct Scan:
     const int64_t* hi
 
 
+cdef extern from "_simd.h":
+    pass
+
+
+cdef extern from "_counts.h":
+    ctypedef struct Counting "mta_counting":
+        pass
+    void count_windows "mta_count_windows"(const uint8_t* marks, Counting* c, const int64_t* lo,
+                                           const int64_t* hi, int64_t n, int64_t* out) nogil
+
+
 cdef class Counter:
     cdef const uint8_t* valid
     cdef object owner
     cdef object answers
-    cdef int64_t first
-    cdef int64_t last
-    cdef int64_t inside
+    cdef Counting counting
     cdef int64_t counts[CHUNK]
     cdef int n
     cdef int64_t need[MAX_OUTPUTS]
@@ -36,7 +45,6 @@ cdef class Counter:
     cdef bint full[MAX_OUTPUTS]
 
     cdef int step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) noexcept nogil
-    cdef int64_t count(self, int64_t lo, int64_t hi) noexcept nogil
 
     cdef inline const int64_t* counts_from(self, int64_t start) noexcept nogil:
         """The counts of the chunk at hand by window number; NULL where hi - lo is the count."""

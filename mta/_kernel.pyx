@@ -56,8 +56,7 @@ cdef class Counter:
         cdef uint8_t* mask
         cdef int k
         if self.valid != NULL:
-            for i in range(n):
-                counts[i] = self.count(lo[start + i], hi[start + i])
+            count_windows(self.valid, &self.counting, lo + start, hi + start, n, counts)
         elif self.n > 0:
             for i in range(n):
                 counts[i] = hi[start + i] - lo[start + i]
@@ -70,19 +69,6 @@ cdef class Counter:
                     mask[i] = counts[i] >= need
                 self.full[k] &= memchr(mask, 0, n) == NULL
         return 0
-
-    cdef int64_t count(self, int64_t lo, int64_t hi) noexcept nogil:
-        """Rows that leave are subtracted: counts are exact."""
-        if lo >= self.last:
-            self.first = self.last = lo
-            self.inside = 0
-        while self.first < lo:
-            self.inside -= self.valid[self.first]
-            self.first += 1
-        while self.last < hi:
-            self.inside += self.valid[self.last]
-            self.last += 1
-        return self.inside
 
 
 cdef class Kernel:

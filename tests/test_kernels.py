@@ -54,9 +54,9 @@ class Run:
         return before[self.hi] - before[self.lo]
 
     def slice(self, start: int, stop: int, first: int, last: int) -> Run:
-        """The windows start..stop and the rows first..last."""
-        valid = None if self.valid is None else self.valid[first:last]
-        return Run(self.x[first:last], valid, self.lo[start:stop], self.hi[start:stop])
+        """The windows start..stop and the rows first..last, in arrays of their own."""
+        valid = None if self.valid is None else self.valid[first:last].copy()
+        return Run(self.x[first:last].copy(), valid, self.lo[start:stop], self.hi[start:stop])
 
 
 def moves(rng: np.random.Generator, steps: int, width: int) -> tuple[Any, Any]:
@@ -170,7 +170,7 @@ def cut(rng: np.random.Generator, run: Run) -> list[tuple[Run, int]]:
     places = np.unique(np.r_[0, rng.integers(0, len(run.lo) + 1, size=5), len(run.lo)])
     pieces = []
     for start, stop in pairwise(places):
-        first = max(int(run.lo[start]) - KEPT, 0)
+        first = max(int(run.lo[max(start - 1, 0)]) - KEPT, 0)
         last = int(run.hi[stop - 1]) + int(rng.integers(0, 30))
         pieces.append((run.slice(start, stop, first, min(last, len(run.x))), first))
     return pieces
