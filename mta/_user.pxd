@@ -2,6 +2,7 @@
 """Kernels of user monoids; see ``_user.pyx``."""
 from libc.stdint cimport int64_t, uint8_t
 
+from mta._core cimport MAX_OUTPUTS
 from mta._kernel cimport MAX_COLUMNS, Kernel
 from mta._monoids cimport Cell
 
@@ -61,7 +62,8 @@ cdef class CompiledUserKernel(UserKernel):
     cdef int64_t* suffix        # partials, from row `origin` on
     cdef int64_t capacity       # cells
     cdef int64_t* state         # last, whether the prefix holds a row, the prefix
-    cdef Cell* out
+    cdef Cell* out[MAX_OUTPUTS]
+    cdef int outputs
     cdef Cell nothing           # written for a window of which nothing counts
 
     cdef int reserve(self, int64_t rows) except -1 nogil

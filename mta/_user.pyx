@@ -11,7 +11,9 @@ from cpython.object cimport PyObject
 from libc.math cimport NAN
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy
 
+from mta._core cimport MAX_OUTPUTS
 from mta._kernel cimport MAX_COLUMNS, Counter, Kernel
 
 import numpy as np
@@ -141,16 +143,22 @@ cdef class CompiledUserKernel(UserKernel):
         free(self.state)
 
     def answer_to(self, arrays):
-        """One array of 8-byte items of the type `gives` (booleans: int64)."""
-        cdef int64_t[::1] out = arrays[0].view(np.int64)
-        self.answers = arrays
-        self.out = <Cell*> &out[0] if out.shape[0] else NULL
+        """Arrays of 8-byte items of the type `gives` (booleans: int64), all for the same answers."""
+        cdef int64_t[::1] out
+        if not 0 < len(arrays) <= MAX_OUTPUTS:
+            raise ValueError(f"{len(arrays)} answers of one monoid")
+        self.answers = [array.view(np.int64) for array in arrays]
+        self.outputs = len(arrays)
+        for k, view in enumerate(self.answers):
+            out = view
+            self.out[k] = <Cell*> &out[0] if out.shape[0] else NULL
 
     cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil:
         cdef int64_t window = start, stop = start + n, begun = self.split
         cdef const int64_t* counts = self.counter.counts_from(start)
         cdef const Cell** x = self.scan.columns
-        cdef int flipped = 1
+        cdef Cell* out = self.out[0]
+        cdef int k, flipped = 1
         if n and self.starts_over(lo[start], hi[start]):
             self.restore(-1)
             begun = -1
@@ -160,18 +168,20 @@ cdef class CompiledUserKernel(UserKernel):
             if lo[window] >= self.split or self.older_empty:
                 flipped = self.flip(lo[window], hi[window])
                 if flipped == 0:
-                    self.out[window] = self.nothing
+                    out[window] = self.nothing
                     window += 1
                 if flipped != 1:
                     continue
             window = self.slide(
                 x[0], x[1], x[2], x[3], self.scan.valid, self.scan.valid != NULL, lo, hi, counts,
                 counts != NULL, window, stop, self.split, self.need,
-                self.suffix - self.origin * self.cells, self.state, self.out)
+                self.suffix - self.origin * self.cells, self.state, out)
             self.last = self.state[0]
         if flipped < 0 or window < 0:
             with gil:
                 self.fail(begun, start, n, lo, hi)
+        for k in range(1, self.outputs):
+            memcpy(self.out[k] + start, out + start, n * sizeof(Cell))
         return -1
 
     cdef int flip(self, int64_t lo, int64_t hi) except -2 nogil:
@@ -233,9 +243,9 @@ cdef class PythonUserKernel(UserKernel):
         self.prefix = _NOTHING
 
     def answer_to(self, arrays):
-        """One object array."""
-        self.answers = arrays
-        self.out = arrays[0]
+        """Object arrays, all for the same answers."""
+        self.answers = list(arrays)
+        self.out = self.answers[0]
 
     cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil:
         cdef int64_t begun
@@ -245,6 +255,8 @@ cdef class PythonUserKernel(UserKernel):
             begun = self.split
             try:
                 self.run(start, n, lo, hi)
+                for other in self.answers[1:]:
+                    other[start:start + n] = self.answers[0][start:start + n]
             except BaseException as error:
                 self.restore(begun)
                 self.explain(error, lo, hi)

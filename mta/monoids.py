@@ -299,7 +299,9 @@ def settled(
     if valid is not None:
         present &= valid
     typed = _typed(answers[present])
-    if typed is not None:
+    if typed is None:
+        answers = np.where(present, answers, np.array(None))
+    else:
         answers = np.full(len(answers), np.nan if typed.dtype == np.float64 else 0, typed.dtype)
         answers[present] = typed
     return answers, None if present.all() else present

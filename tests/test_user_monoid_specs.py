@@ -271,6 +271,8 @@ def test_nulls_of_both_kinds_are_kept():
     raw[:] = [None, 7, 8]
     typed, valid = settled("object", raw, np.array([True, False, True]))
     assert (typed[2], valid.tolist()) == (8, [False, False, True])
+    raw[:] = ["a", "b", "c"]
+    assert settled("object", raw, np.array([True, False, True]))[0].tolist() == ["a", None, "c"]
 
 
 def test_booleans_of_compiled_code_are_booleans():
