@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 
 from mta._kernel import Counter
 from mta._kll import KINDS, Kll
+from mta._sketch_bytes import check_hll
 from mta._sketch_kernel import SketchKernel, Wanted
 from mta.errors import DataError, SpecError
 
@@ -357,6 +358,7 @@ class Hll(Hashed):
         return bytes(self._sketch(partial).serialize_updatable())
 
     def read(self, data: bytes) -> Any:
+        check_hll(data)
         return library().hll_sketch.deserialize(data)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mta import sketches
 from mta._kernel import Counter
@@ -48,3 +50,45 @@ def test_without_the_package_the_error_says_what_to_install(monkeypatch):
         assert Quantiles().to_bytes(Quantiles().lift(1.0))  # needs no package
     finally:
         sketches.library.cache_clear()
+
+
+@pytest.mark.parametrize("kind", ["HLL_4", "HLL_6", "HLL_8"])
+@pytest.mark.parametrize("lg_k", [4, 7, 12])
+def test_hll_sketches_of_every_kind_are_read(kind, lg_k):
+    lib = sketches.library()
+    for n in (0, 1, 7, 8, 100, 300, 20_000):
+        theirs = lib.hll_sketch(lg_k, getattr(lib, kind))
+        for i in range(n):
+            theirs.update(i)
+        sketch = Hll(lg_k)
+        ours = sketch.extend(sketch.zero(), range(n))
+        for data in (theirs.serialize_compact(), theirs.serialize_updatable()):
+            both = sketch.combine(sketch.from_bytes(data), ours)
+            assert sketch.lower(both, [("estimate", None)]) == sketch.lower(
+                sketch.combine(ours, ours), [("estimate", None)]
+            )
+
+
+@given(data=st.data())
+@pytest.mark.parametrize("sketch", [*FAMILIES, Hll(4)], ids=repr)
+def test_changed_bytes_are_refused_or_read_but_never_crash(sketch, data):
+    lib = sketches.library()
+    n = data.draw(st.sampled_from([0, 1, 8, 200, 3000]))
+    values = [str(i) for i in range(n)] if getattr(sketch, "source", "") == "text" else range(n)
+    whole = sketch.to_bytes(sketch.extend(sketch.zero(), sketch.wrap(values)))
+    if isinstance(sketch, Hll):  # the kinds that we do not write
+        theirs = lib.hll_sketch(sketch.lg_k, data.draw(st.sampled_from([lib.HLL_4, lib.HLL_6])))
+        for i in range(n):
+            theirs.update(i)
+        whole = data.draw(st.sampled_from([whole, bytes(theirs.serialize_compact())]))
+    changed = bytearray(whole)
+    for _ in range(3):
+        changed[data.draw(st.integers(0, len(whole) - 1))] ^= data.draw(st.integers(0, 255))
+        changed[data.draw(st.integers(0, min(50, len(whole) - 1)))] ^= data.draw(
+            st.integers(0, 255)
+        )
+    try:
+        read = sketch.from_bytes(bytes(changed[: data.draw(st.integers(0, len(whole)))]))
+    except DataError:
+        return
+    sketch.join(sketch.zero(), sketch.wrap([]), read)
