@@ -35,13 +35,13 @@ cdef enum:
     SMALLEST = 16
     WASTE = 64               # slots per code inside beyond which the table is made anew, smaller
     SPARE = 7                # codes kept in order beyond twice those that are listed
-    MOST_ROWS = 0xFFFFFFF0    # that 32 bits can tell
+    MOST_ROWS = 0xFFFFFFF0   # that 32 bits can tell
 
 
 # ------------------------------------------------------------------------------ which codes
 
 cdef inline uint32_t tag_of(int64_t code) noexcept nogil:
-    """The upper half of a hash in which every bit of the code counts (the finaliser of SplitMix64)."""
+    """The upper half of a hash in which every bit of the code counts (mixed as SplitMix64 does)."""
     cdef uint64_t x = <uint64_t> code
     x = (x ^ (x >> 32)) * <uint64_t> 0x9E3779B97F4A7C15ULL
     x = (x ^ (x >> 29)) * <uint64_t> 0xBF58476D1CE4E5B9ULL
@@ -490,14 +490,15 @@ cdef class TallyKernel(Kernel):
             the first to occur); -1 where nothing is inside
         ("most_common", k) : such rows of the k most frequent, in a ``Lists``
 
-    The column holds codes, equal for equal values: any int64. With d codes and n rows inside, a row
-    costs two (count_distinct: one) look-ups in a hash table amortised and O(log n) steps in a tree
-    whose nodes stand for 16 rows each; mode O(log n) and most_common(k) O(k log n) more, whenever
-    leading codes have been lost (mostly nothing).
+    The column holds codes, equal for equal values: any int64. A row costs one look-up in a hash
+    table with linear probing (Knuth, The Art of Computer Programming 3, 6.4), where what has left
+    is found out by its row number and swept out when the table is made anew. mode and most_common
+    also climb a tournament tree (5.4.1 there) with 16 branches a node: at most O(log n) steps with
+    n rows inside, mostly one. Where leading codes are lost, the next ones are looked for in it:
+    O(log n) for mode, O(k log n + k^2) for k codes at once.
 
-    Memory: the table takes 18 to 128 bytes a code inside (the more, the fewer there are), the rest,
+    Memory: the table takes 16 to 128 bytes a code inside (beyond 32,768 codes 12 to 37); the rest,
     per row of the longest window so far, 1 to 2 bytes for count_distinct, 13 to 26 for the others.
-    Codes that have left are forgotten.
     """
 
     def __cinit__(self, Counter counter, wanted):

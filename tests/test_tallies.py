@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from mta._tallies import TallyKernel
 
 import sliding
 from mta._kernel import Lists
+from mta._tallies import TallyKernel
 
 CODES = {
     "few": lambda rng, n: rng.integers(0, 3, n),
