@@ -48,6 +48,10 @@ cdef struct Moments:
     DD s2
 
 
+cdef extern from "_simd.h":    # which _precise.h includes
+    pass
+
+
 cdef extern from "_precise.h":
     # What the C loops over Moments call them; the layout is the same.
     ctypedef struct CMoments "mta_moments":

@@ -10,13 +10,11 @@ from mta._exact cimport divide_int128, int128, int128_hi
 cdef extern from "_precise.h":
     void lower_spread "mta_lower_spread"(const CMoments* parts, int64_t n, int64_t ddof, bint root,
                                          double* out) nogil
-    void lower_sums "mta_lower_sums"(const double* hi_lo, int64_t n, double* out) nogil
-    void lower_means "mta_lower_means"(const double* hi_lo, const int64_t* counts, const int64_t* lo,
-                                       const int64_t* hi, int64_t n, double* out) nogil
-
-
-cdef extern from "_simd.h":
-    pass
+    void lower_sums "mta_lower_sums"(const double* hi, const double* lo, int step, int64_t n,
+                                     double* out) nogil
+    void lower_means "mta_lower_means"(const double* hi, const double* lo, int step,
+                                       const int64_t* counts, const int64_t* first,
+                                       const int64_t* last, int64_t n, double* out) nogil
 
 
 cdef extern from "_extremes.h":
@@ -43,11 +41,10 @@ cdef int64_t lower_int_sums(const Lift* how, const Wanted* w, const IntSum* part
 
 
 cdef int64_t lower_float_sums(const Lift* how, const Wanted* w, const FloatSum* parts, int64_t n) noexcept nogil:
-    cdef int64_t i
     if w.what == SUM:
-        lower_sums(&parts.hi, n, &w.out.f)
+        lower_sums(&parts.hi, &parts.lo, 2, n, &w.out.f)
     else:
-        lower_means(&parts.hi, w.counts, w.lo, w.hi, n, &w.out.f)
+        lower_means(&parts.hi, &parts.lo, 2, w.counts, w.lo, w.hi, n, &w.out.f)
     return -1
 
 

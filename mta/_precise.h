@@ -1,8 +1,5 @@
-/* The hot loops of sum, mean, var and std, in C for the sake of two things that Cython can't say.
-   They are compiled once for every x86-64 and once for those with AVX and FMA, and the loader picks:
-   an fma() gives the rounding error of a product in one instruction instead of Dekker's seventeen.
-   And block sums are taken four at a time. Every operation is rounded by itself in either build, so
-   the answers are the same doubles wherever they run. */
+/* Moments and their deviations, and what lowers them and float sums: in C, for an fma() gives the
+   rounding error of a product in one instruction instead of Dekker's seventeen. */
 #ifndef MTA_PRECISE_H
 #define MTA_PRECISE_H
 
@@ -10,21 +7,7 @@
 #include <math.h>
 #include <stdint.h>
 
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__) \
-    && !defined(__FMA__)
-#define MTA_CLONES __attribute__((target_clones("fma", "default"), unused))
-#elif defined(__GNUC__)
-#define MTA_CLONES __attribute__((unused))
-#else
-#define MTA_CLONES
-#endif
-
-#if defined(__GNUC__)
-/* A helper that is not inlined would run as built for every x86-64, inside either clone. */
-#define MTA_INLINE static inline __attribute__((always_inline))
-#else
-#define MTA_INLINE static inline
-#endif
+#include "_simd.h"
 
 /* The layout of Moments in _monoids.pxd. */
 typedef struct {
@@ -58,8 +41,7 @@ MTA_INLINE mta_dd mta_dd_mul(mta_dd a, mta_dd b) {
 }
 
 /* a and then b. b's sums are moved from b's k to a's: (x - a.k) = (x - b.k) + d, d = b.k - a.k. */
-MTA_CLONES
-static void mta_combine_moments(mta_moments *out, const mta_moments *a, const mta_moments *b) {
+MTA_INLINE void mta_combine_moments_body(int wide, mta_moments *out, const mta_moments *a, const mta_moments *b) {
     mta_dd s1 = {b->s1_hi, b->s1_lo}, s2 = {b->s2_hi, b->s2_lo}, d, moved;
     mta_dd n = {(double)b->n, 0.0}, a1 = {a->s1_hi, a->s1_lo}, a2 = {a->s2_hi, a->s2_lo};
     if (!a->n || !b->n) {
@@ -84,6 +66,8 @@ static void mta_combine_moments(mta_moments *out, const mta_moments *a, const mt
     out->s2_hi = s2.hi;
     out->s2_lo = s2.lo;
 }
+MTA_TWICE(void, mta_combine_moments, (mta_moments *out, const mta_moments *a, const mta_moments *b),
+          out, a, b)
 
 /* Sums of x - k and of its square, for a k and an n that are known from elsewhere. */
 typedef struct {
@@ -104,8 +88,7 @@ MTA_INLINE void mta_add_deviation(mta_deviations *m, double k, double x) {
 }
 
 /* Sums of rows [lo, hi) from the right: out[i] is that of [lo + i, hi). */
-MTA_CLONES
-static void mta_deviations_left(const double *x, const uint8_t *valid, double k, int64_t lo,
+MTA_INLINE void mta_deviations_left_body(int wide, const double *x, const uint8_t *valid, double k, int64_t lo,
                                 int64_t hi, mta_deviations *out) {
     mta_deviations r = {0.0, 0.0, 0.0, 0.0};
     int64_t i;
@@ -114,11 +97,12 @@ static void mta_deviations_left(const double *x, const uint8_t *valid, double k,
         out[i - lo] = r;
     }
 }
+MTA_TWICE(void, mta_deviations_left, (const double *x, const uint8_t *valid, double k, int64_t lo, int64_t hi, mta_deviations *out),
+          x, valid, k, lo, hi, out)
 
 /* n steps of a run of windows: the rows from `last` up to hi[i] join *m, and out[i] is
    suffix[lo[i]] + *m, of count[i] (or hi[i] - lo[i]) values. */
-MTA_CLONES
-static void mta_deviations_slide(const double *x, const uint8_t *valid, double k, const int64_t *lo,
+MTA_INLINE void mta_deviations_slide_body(int wide, const double *x, const uint8_t *valid, double k, const int64_t *lo,
                                  const int64_t *hi, const int64_t *count, int64_t n, int64_t last,
                                  const mta_deviations *suffix, mta_deviations *m, mta_moments *out) {
     mta_deviations r = *m;
@@ -140,6 +124,8 @@ static void mta_deviations_slide(const double *x, const uint8_t *valid, double k
     }
     *m = r;
 }
+MTA_TWICE(void, mta_deviations_slide, (const double *x, const uint8_t *valid, double k, const int64_t *lo, const int64_t *hi, const int64_t *count, int64_t n, int64_t last, const mta_deviations *suffix, mta_deviations *m, mta_moments *out),
+          x, valid, k, lo, hi, count, n, last, suffix, m, out)
 
 /* hi + lo as a double; what lies within 2^-40 of the middle between two doubles is taken to be the
    middle, so that two ways to compute it, each good to 2^-90, agree. Adding half of the gap then
@@ -186,8 +172,7 @@ MTA_INLINE double mta_spread(double n, double s1_hi, double s1_lo, double s2_hi,
 }
 
 /* Variance or standard deviation of each partial. */
-MTA_CLONES
-static void mta_lower_spread(const mta_moments *part, int64_t rows, int64_t ddof, int root,
+MTA_INLINE void mta_lower_spread_body(int wide, const mta_moments *part, int64_t rows, int64_t ddof, int root,
                              double *out) {
     enum { RUN = 64 };
     double n[RUN], s1[RUN], e1[RUN], s2[RUN], e2[RUN];
@@ -217,134 +202,63 @@ static void mta_lower_spread(const mta_moments *part, int64_t rows, int64_t ddof
         if (part[i].n <= ddof || part[i].n == 0) out[i] = NAN;
     }
 }
+MTA_TWICE(void, mta_lower_spread, (const mta_moments *part, int64_t rows, int64_t ddof, int root, double *out),
+          part, rows, ddof, root, out)
 
-/* Compensated sums as doubles. Once hi is not finite, lo holds inf - inf; the answer is hi. */
-MTA_CLONES
-static void mta_lower_sums(const double *hi_lo, int64_t rows, double *out) {
+/* Compensated sums as doubles, of which every `step`-th is one. Once hi is not finite, lo holds
+   inf - inf; the answer is hi. */
+MTA_INLINE void mta_lower_sums_at(const double *hi, const double *lo, int step, int64_t rows,
+                                  double *out) {
     int64_t i, odd = 0;
     for (i = 0; i < rows; i++) {
-        out[i] = hi_lo[2 * i] + hi_lo[2 * i + 1];
-        odd |= !(fabs(hi_lo[2 * i]) <= DBL_MAX);
+        out[i] = hi[step * i] + lo[step * i];
+        odd |= !(fabs(hi[step * i]) <= DBL_MAX);
     }
     if (!odd) return;
     for (i = 0; i < rows; i++)
-        if (!isfinite(hi_lo[2 * i])) out[i] = hi_lo[2 * i];
+        if (!isfinite(hi[step * i])) out[i] = hi[step * i];
 }
+MTA_INLINE void mta_lower_sums_body(int wide, const double *hi, const double *lo, int step,
+                                    int64_t rows, double *out) {
+    if (step == 1)
+        mta_lower_sums_at(hi, lo, 1, rows, out);
+    else
+        mta_lower_sums_at(hi, lo, step, rows, out);
+}
+MTA_TWICE(void, mta_lower_sums,
+          (const double *hi, const double *lo, int step, int64_t rows, double *out), hi, lo, step,
+          rows, out)
 
 /* Means of compensated sums over n[i] values: NaN of none, and whatever hi is where it is not finite. */
-MTA_CLONES
-static void mta_lower_means(const double *hi_lo, const int64_t *count, const int64_t *first,
-                            const int64_t *last, int64_t rows, double *out) {
+MTA_INLINE void mta_lower_means_at(const double *hi, const double *lo, int step,
+                                   const int64_t *count, const int64_t *first, const int64_t *last,
+                                   int64_t rows, double *out) {
     int64_t i, odd = 0;
     for (i = 0; i < rows; i++) {
         double n = (double)(count ? count[i] : last[i] - first[i]);
-        double s = hi_lo[2 * i] + hi_lo[2 * i + 1], t = s - hi_lo[2 * i];
-        double e = (hi_lo[2 * i] - (s - t)) + (hi_lo[2 * i + 1] - t);
+        double h = hi[step * i], l = lo[step * i], s = h + l, t = s - h;
+        double e = (h - (s - t)) + (l - t);
         double inverse = 1.0 / n, q = s * inverse;
         out[i] = q + (fma(-q, n, s) + e) * inverse;
-        odd |= (n == 0.0) | !(fabs(hi_lo[2 * i]) <= DBL_MAX);
+        odd |= (n == 0.0) | !(fabs(h) <= DBL_MAX);
     }
     if (!odd) return;
     for (i = 0; i < rows; i++) {
-        if (!isfinite(hi_lo[2 * i])) out[i] = hi_lo[2 * i];
+        if (!isfinite(hi[step * i])) out[i] = hi[step * i];
         if ((count ? count[i] : last[i] - first[i]) == 0) out[i] = NAN;
     }
 }
-
-/* Compensated sums from (or to) every row of a stretch of blocks of 16, and one more. */
-enum { MTA_STRETCH = 256 };
-typedef struct {
-    double hi[MTA_STRETCH + 17], lo[MTA_STRETCH + 17];
-} mta_sums;
-
-#if defined(__GNUC__)
-typedef double mta_four __attribute__((vector_size(32)));
-#define MTA_FOUR(p, step) {(p)[0], (p)[step], (p)[2 * (step)], (p)[3 * (step)]}
-
-/* out = a + b at the given strides, four at a time. */
-MTA_INLINE void mta_add4(const double *ah, const double *al, int a, const double *bh,
-                            const double *bl, int b, double *hi, double *lo, int step) {
-    mta_four x = MTA_FOUR(ah, a), y = MTA_FOUR(bh, b);
-    mta_four xl = MTA_FOUR(al, a), yl = MTA_FOUR(bl, b);
-    mta_four s = x + y, t = s - x;
-    mta_four l = (xl + yl) + ((x - (s - t)) + (y - t));
-    int i;
-    for (i = 0; i < 4; i++) {
-        hi[i * step] = s[i];
-        lo[i * step] = l[i];
-    }
+MTA_INLINE void mta_lower_means_body(int wide, const double *hi, const double *lo, int step,
+                                     const int64_t *count, const int64_t *first,
+                                     const int64_t *last, int64_t rows, double *out) {
+    if (step == 1)
+        mta_lower_means_at(hi, lo, 1, count, first, last, rows, out);
+    else
+        mta_lower_means_at(hi, lo, step, count, first, last, rows, out);
 }
-#else
-MTA_INLINE void mta_add4(const double *ah, const double *al, int a, const double *bh,
-                            const double *bl, int b, double *hi, double *lo, int step) {
-    int i;
-    for (i = 0; i < 4; i++) {
-        double x = ah[i * a], y = bh[i * b], s = x + y, t = s - x;
-        lo[i * step] = (al[i * a] + bl[i * b]) + ((x - (s - t)) + (y - t));
-        hi[i * step] = s;
-    }
-}
-#endif
-
-MTA_INLINE void mta_add1(double ah, double al, double bh, double bl, double *hi, double *lo) {
-    double s = ah + bh, t = s - ah;
-    *lo = (al + bl) + ((ah - (s - t)) + (bh - t));
-    *hi = s;
-}
-
-/* The dyadic nodes inside a block of 16: its pairs, quads and halves. */
-typedef struct {
-    double hi1[8], lo1[8], hi2[4], lo2[4], hi3[2], lo3[2];
-} mta_nodes;
-
-static const double mta_zeros[16];
-
-MTA_INLINE void mta_block_nodes(const double *x, mta_nodes *m) {
-    mta_add4(x, mta_zeros, 2, x + 1, mta_zeros, 2, m->hi1, m->lo1, 1);
-    mta_add4(x + 8, mta_zeros, 2, x + 9, mta_zeros, 2, m->hi1 + 4, m->lo1 + 4, 1);
-    mta_add4(m->hi1, m->lo1, 2, m->hi1 + 1, m->lo1 + 1, 2, m->hi2, m->lo2, 1);
-    mta_add1(m->hi2[0], m->lo2[0], m->hi2[1], m->lo2[1], &m->hi3[0], &m->lo3[0]);
-    mta_add1(m->hi2[2], m->lo2[2], m->hi2[3], m->lo2[3], &m->hi3[1], &m->lo3[1]);
-}
-
-/* h, l at 0 < o < 16: rows [o, 16) of the block and then what stands at 16, each one node onto a
-   longer run. */
-MTA_CLONES
-static void mta_block_suffixes(const double *x, double *h, double *l) {
-    mta_nodes m;
-    mta_block_nodes(x, &m);
-    mta_add1(m.hi3[1], m.lo3[1], h[16], l[16], &h[8], &l[8]);
-    mta_add1(m.hi2[1], m.lo2[1], h[8], l[8], &h[4], &l[4]);
-    mta_add1(m.hi2[3], m.lo2[3], h[16], l[16], &h[12], &l[12]);
-    mta_add4(m.hi1 + 1, m.lo1 + 1, 2, h + 4, l + 4, 4, h + 2, l + 2, 4);
-    mta_add4(x + 1, mta_zeros, 2, h + 2, l + 2, 2, h + 1, l + 1, 2);
-    mta_add4(x + 9, mta_zeros, 2, h + 10, l + 10, 2, h + 9, l + 9, 2);
-}
-
-/* h, l at 0 < o < 16: what stands at 0 and then rows [0, o) of the block; node: the whole block. */
-MTA_CLONES
-static void mta_block_prefixes(const double *x, double *h, double *l, double *node) {
-    mta_nodes m;
-    mta_block_nodes(x, &m);
-    mta_add1(m.hi3[0], m.lo3[0], m.hi3[1], m.lo3[1], &node[0], &node[1]);
-    mta_add1(h[0], l[0], m.hi3[0], m.lo3[0], &h[8], &l[8]);
-    mta_add1(h[0], l[0], m.hi2[0], m.lo2[0], &h[4], &l[4]);
-    mta_add1(h[8], l[8], m.hi2[2], m.lo2[2], &h[12], &l[12]);
-    mta_add4(h, l, 4, m.hi1, m.lo1, 2, h + 2, l + 2, 4);
-    mta_add4(h, l, 2, x, mta_zeros, 2, h + 1, l + 1, 2);
-    mta_add4(h + 8, l + 8, 2, x + 8, mta_zeros, 2, h + 9, l + 9, 2);
-}
-
-/* out[i] = suffix[lo[i] - front] + prefix[hi[i] - back]. */
-MTA_CLONES
-static void mta_join_sums(const mta_sums *suffix, const mta_sums *prefix, const int64_t *lo,
-                          const int64_t *hi, int64_t front, int64_t back, int64_t n, double *out) {
-    int64_t i;
-    for (i = 0; i < n; i++) {
-        int64_t f = lo[i] - front, e = hi[i] - back;
-        mta_add1(suffix->hi[f], suffix->lo[f], prefix->hi[e], prefix->lo[e], &out[2 * i],
-                 &out[2 * i + 1]);
-    }
-}
+MTA_TWICE(void, mta_lower_means,
+          (const double *hi, const double *lo, int step, const int64_t *count, const int64_t *first,
+           const int64_t *last, int64_t rows, double *out),
+          hi, lo, step, count, first, last, rows, out)
 
 #endif

@@ -20,7 +20,7 @@ from mta._core cimport (
 from mta._exact cimport DD, two_sum
 from mta._kernel cimport Counter, Kernel, Scan
 from mta._monoids cimport (
-    FLOAT, UINT, Cell, CMoments, FloatSum, IntSum, Lift, Moments, lift,
+    FLOAT, SUM, UINT, Cell, CMoments, FloatSum, IntSum, Lift, Moments, Wanted, lift,
 )
 from mta._vector cimport Vector
 
@@ -97,34 +97,69 @@ cdef struct Halves:
 
 cdef enum:
     BLOCK_BITS = 4
-    BLOCK = 16
+    STRETCH = 256     # rows that the fronts, or the backs, of one run of windows may cover
 
 
-cdef extern from "_precise.h":
-    # Compensated sums from every row of a stretch of blocks, high and low parts apart.
+cdef extern from "_sum_blocks.h":
     ctypedef struct Sums "mta_sums":
         double* hi
         double* lo
+    ctypedef struct CSum "mta_sum":
+        pass
     enum:
-        STRETCH "MTA_STRETCH"
-    void block_suffixes "mta_block_suffixes"(const double* x, double* hi, double* lo) nogil
-    void block_prefixes "mta_block_prefixes"(const double* x, double* hi, double* lo, double* node) nogil
-    void join_sums "mta_join_sums"(const Sums* suffix, const Sums* prefix, const int64_t* lo,
-                                   const int64_t* hi, int64_t front, int64_t back, int64_t n,
-                                   double* out) nogil
+        BLOCK "MTA_BLOCK"
+        TASKS "MTA_TASKS"
+    void block_sums "mta_block_sums"(const double** rows, CSum* out) nogil
+    void block_suffixes "mta_block_suffixes"(const double** rows, const CSum* whole, const CSum* after,
+                                             double* hi, double* lo) nogil
+    void block_prefixes "mta_block_prefixes"(const double** rows, const CSum* before, double* hi,
+                                             double* lo) nogil
+    void join_sums "mta_join_sums"(const Sums* suffix, int64_t from_, const Sums* prefix, int64_t to,
+                                   const int64_t* lo, const int64_t* hi, int64_t n, bint steady,
+                                   double* out_hi, double* out_lo) nogil
+
+
+cdef extern from "_precise.h":
+    void lower_sums "mta_lower_sums"(const double* hi, const double* lo, int step, int64_t n,
+                                     double* out) nogil
+    void lower_means "mta_lower_means"(const double* hi, const double* lo, int step,
+                                       const int64_t* counts, const int64_t* first,
+                                       const int64_t* last, int64_t n, double* out) nogil
+
+
+cdef struct SumRun:
+    # Windows with one split point, and where the sums from their fronts and to their backs stand.
+    int64_t first
+    int64_t stop
+    int64_t suffix    # plus lo
+    int64_t prefix    # plus hi
 
 
 cdef struct BlockScan:
-    # The forest over whole blocks, plus, for a run of windows with one split point, the suffix sums
-    # from every row of the blocks that hold their fronts, and the prefix sums to every row of those
-    # that hold their backs. Both are made a block at a time.
+    # The forest over whole blocks, whose sums are taken four at a time.
     ForestState nodes
     int64_t base
-    int64_t last           # row after the newest one inside
-    int64_t back_block     # the block that `back_node` is of
-    FloatSum back_node
+    int64_t last                # row after the newest one inside
+    int64_t ahead               # the block that node[0] is of, and how many are known
+    int64_t known
+    FloatSum node[4]
+    # What is to be computed once there is enough of it: the sums from every row of the blocks that
+    # hold fronts, to every row of those that hold backs, and what is answered from them.
+    int fronts
+    const double* front_rows[TASKS]
+    FloatSum whole[TASKS]       # from the block on to the split point
+    FloatSum after[TASKS]       # from the next block on
+    int backs
+    const double* back_rows[TASKS]
+    FloatSum before[TASKS]      # from the split point to the block
+    int runs
+    SumRun run[TASKS]
+    double[BLOCK] padded        # the last block, where it is cut short
     Sums suffix
     Sums prefix
+    # The partials of a chunk of windows.
+    double hi[CHUNK]
+    double lo[CHUNK]
 
 
 cdef int64_t run_end(const Scan* scan, int64_t i, int64_t stop, int64_t lo, int64_t hi) noexcept nogil:
@@ -190,7 +225,6 @@ cdef class MonoidKernel(Kernel):
         if self.floats is not None:
             columns = self.take_integers(columns[0], first)
         Kernel.attach(self, columns, valid, first)
-        self.blocks.back_block = -1     # it may have been cut short
 
     def answer_to(self, arrays):
         self.lowering.answer_to(arrays)
@@ -212,6 +246,7 @@ cdef class MonoidKernel(Kernel):
     cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil:
         """The partials are lowered while they are in the cache."""
         cdef const int64_t* counts = self.counter.counts_from(start)
+        cdef int k
         self.scan.lo = lo
         self.scan.hi = hi
         if self.forest is not None:
@@ -220,7 +255,10 @@ cdef class MonoidKernel(Kernel):
         elif kind_of(self.ops) == INT_SUM_KIND:
             running_slide(&self.scan, &self.how, &self.running, start, n, <IntSum*> self.parts)
         elif kind_of(self.ops) == FLOAT_SUM_KIND:
-            block_scan_slide(&self.scan, &self.blocks, start, n, <FloatSum*> self.parts)
+            block_scan_slide(&self.scan, &self.blocks, start, n)
+            for k in range(self.lowering.n):
+                lower_float(&self.blocks, &self.lowering.wanted[k], start, n, &self.scan, counts)
+            return -1
         elif kind_of(self.ops) == EXTREMES_KIND:
             extremes_slide(&self.scan, &self.how, &self.halves, counts, start, n,
                            &self.lowering.wanted[0].out.i)
@@ -444,19 +482,21 @@ cdef void block_scan_init(BlockScan* b, const Lift* how) noexcept nogil:
     b.nodes.capacity = 0
     b.nodes.suffix = b.nodes.prefix = NULL
     b.last = -1
+    b.fronts = b.backs = b.runs = 0
     block_scan_restart(b, 0)
 
 
 cdef void block_scan_restart(BlockScan* b, int64_t base) noexcept nogil:
     b.base = base
-    b.back_block = -1
+    b.ahead = b.known = 0
     forest_restart(&b.nodes, 0)
 
 
-cdef int block_scan_slide(const Scan* scan, BlockScan* b, int64_t start, int64_t n,
-                          FloatSum* out) except -1 nogil:
+cdef int block_scan_slide(const Scan* scan, BlockScan* b, int64_t start, int64_t n) except -1 nogil:
+    """The partials of the windows start..start + n, at most CHUNK of them."""
     cdef int64_t i = start, stop, front, back, split
     cdef int top
+    cdef FloatSum small
     while i < start + n:
         if scan.lo[i] >= b.last:
             block_scan_restart(b, scan.lo[i])
@@ -465,17 +505,16 @@ cdef int block_scan_slide(const Scan* scan, BlockScan* b, int64_t start, int64_t
         top = highest_bit(front ^ back) if front < back else 0
         split = (back >> top) << top
         if top < BLOCK_BITS:
-            out[i - start] = sum_small(&scan.values[b.base], front, split, back)
+            small = sum_small(&scan.values[b.base], front, split, back)
+            b.hi[i - start] = small.hi
+            b.lo[i - start] = small.lo
             stop = i + 1
         else:
             stop = stretch_end(scan, b, i, start + n, split)
-            move_blocks(scan, b, front >> BLOCK_BITS, back >> BLOCK_BITS)
-            build_suffixes(scan, b, (scan.lo[stop - 1] - b.base) >> BLOCK_BITS)
-            build_prefixes(scan, b, (scan.hi[stop - 1] - b.base) >> BLOCK_BITS)
-            join_sums(&b.suffix, &b.prefix, &scan.lo[i], &scan.hi[i],
-                      b.base + (front & -BLOCK), b.base + (back & -BLOCK), stop - i, &out[i - start].hi)
+            plan_run(scan, b, start, i, stop)
         b.last = scan.hi[stop - 1]
         i = stop
+    answer_runs(scan, b, start)
     return 0
 
 
@@ -483,8 +522,143 @@ cdef int64_t stretch_end(const Scan* scan, const BlockScan* b, int64_t i, int64_
     """After the last row of the run from i on that one split point and one stretch of sums serve."""
     cdef int64_t front = b.base + min(split, ((scan.lo[i] - b.base) & -BLOCK) + STRETCH)
     cdef int64_t back = b.base + min(split + (split & -split), ((scan.hi[i] - b.base) & -BLOCK) + STRETCH)
-    return run_end(scan, i, min(stop, i + STRETCH), front, back)
+    return run_end(scan, i, stop, front, back)
 
+
+cdef int plan_run(const Scan* scan, BlockScan* b, int64_t start, int64_t i, int64_t stop) except -1 nogil:
+    """Note the windows i..stop, which have one split point, and the blocks that they need."""
+    cdef int64_t front = (scan.lo[i] - b.base) >> BLOCK_BITS, back = (scan.hi[i] - b.base) >> BLOCK_BITS
+    cdef int64_t last_front = (scan.lo[stop - 1] - b.base) >> BLOCK_BITS
+    cdef int64_t last_back = (scan.hi[stop - 1] - b.base) >> BLOCK_BITS
+    if (b.runs == TASKS or b.fronts + last_front - front + 1 > TASKS
+            or b.backs + last_back - back + 1 > TASKS):
+        answer_runs(scan, b, start)
+    b.run[b.runs].first = i
+    b.run[b.runs].stop = stop
+    b.run[b.runs].suffix = (b.fronts - front) * BLOCK - b.base
+    b.run[b.runs].prefix = (b.backs - back) * BLOCK - b.base
+    b.runs += 1
+    move_blocks(scan, b, front, back)
+    plan_fronts(scan, b, last_front)
+    plan_backs(scan, b, last_back)
+    return 0
+
+
+cdef int move_blocks(const Scan* scan, BlockScan* b, int64_t front, int64_t back) except -1 nogil:
+    """Make the forest that of the blocks [front, back)."""
+    cdef ForestState* s = &b.nodes
+    cdef FloatSum node
+    if front >= s.back:
+        s.front = s.back = front
+        s.split = -1
+    elif front > s.front:
+        forest_evict_to(s, front, &node)
+    while s.back < back:
+        forest_insert(s, block_node(scan, b, s.back))
+    return 0
+
+
+cdef const FloatSum* block_node(const Scan* scan, BlockScan* b, int64_t block) noexcept nogil:
+    """The sum of a block whose rows are all there."""
+    cdef const double* rows[4]
+    cdef int64_t k
+    if not b.ahead <= block < b.ahead + b.known:
+        b.ahead = block
+        b.known = min(<int64_t> 4, (scan.rows - b.base) // BLOCK - block)
+        for k in range(4):
+            rows[k] = &scan.values[b.base + (block + min(k, b.known - 1)) * BLOCK].f
+        block_sums(rows, <CSum*> b.node)
+    return &b.node[block - b.ahead]
+
+
+cdef int plan_fronts(const Scan* scan, BlockScan* b, int64_t last) except -1 nogil:
+    """The blocks from the front of the forest up to `last`, to which it moves."""
+    cdef ForestState* s = &b.nodes
+    cdef FloatSum run = FloatSum(0.0, 0.0)
+    cdef int64_t first = s.front, block
+    cdef int k = b.fronts
+    for block in range(first, last + 1):
+        forest_evict_to(s, block, &run)
+        b.front_rows[k] = &scan.values[b.base + block * BLOCK].f
+        b.whole[k] = (<FloatSum*> s.suffix)[lowest_bit(s.split - block)]
+        if block > first:
+            b.after[k - 1] = b.whole[k]
+        k += 1
+    b.after[k - 1] = FloatSum(0.0, 0.0)
+    if s.split - last > 1:
+        b.after[k - 1] = forest_open_front(s, &run)[0]
+    b.fronts = k
+    return 0
+
+
+cdef int plan_backs(const Scan* scan, BlockScan* b, int64_t last) except -1 nogil:
+    """The blocks from the back of the forest up to `last`, to which it moves."""
+    cdef ForestState* s = &b.nodes
+    cdef int64_t block
+    cdef int k = b.backs
+    for block in range(s.back, last + 1):
+        if block > s.back:
+            forest_insert(s, block_node(scan, b, s.back))
+        b.before[k] = FloatSum(0.0, 0.0)
+        if block > s.split:
+            b.before[k] = (<FloatSum*> s.prefix)[lowest_bit(block - s.split)]
+        b.back_rows[k] = whole_block(scan, b, block)
+        k += 1
+    b.backs = k
+    return 0
+
+
+cdef const double* whole_block(const Scan* scan, BlockScan* b, int64_t block) noexcept nogil:
+    """The values of a block; of the last one, which may be cut short, a copy filled with zeros."""
+    cdef int64_t row = b.base + block * BLOCK, left = scan.rows - row
+    cdef const double* x = &scan.values[row].f
+    if left >= BLOCK:
+        return x
+    memset(b.padded, 0, BLOCK * sizeof(double))
+    memcpy(b.padded, x, max(left, 0) * sizeof(double))
+    return b.padded
+
+
+cdef void answer_runs(const Scan* scan, BlockScan* b, int64_t start) noexcept nogil:
+    """Compute what was planned, four blocks at a time, and the partials of its windows."""
+    cdef SumRun* run
+    cdef int64_t n
+    cdef int k
+    fill_up(b.front_rows, b.fronts)
+    for k in range(0, b.fronts, 4):
+        block_suffixes(&b.front_rows[k], <CSum*> &b.whole[k], <CSum*> &b.after[k],
+                       b.suffix.hi + k * BLOCK, b.suffix.lo + k * BLOCK)
+    fill_up(b.back_rows, b.backs)
+    for k in range(0, b.backs, 4):
+        block_prefixes(&b.back_rows[k], <CSum*> &b.before[k],
+                       b.prefix.hi + k * BLOCK, b.prefix.lo + k * BLOCK)
+    for k in range(b.runs):
+        run = &b.run[k]
+        n = run.stop - run.first
+        join_sums(&b.suffix, run.suffix, &b.prefix, run.prefix, &scan.lo[run.first], &scan.hi[run.first],
+                  n, is_steady(&scan.lo[run.first], &scan.hi[run.first], n),
+                  &b.hi[run.first - start], &b.lo[run.first - start])
+    b.fronts = b.backs = b.runs = 0
+
+
+cdef inline void fill_up(const double** rows, int n) noexcept nogil:
+    """Repeat the last block until there is a multiple of four."""
+    while n & 3:
+        rows[n] = rows[n - 1]
+        n += 1
+
+
+cdef void lower_float(const BlockScan* b, const Wanted* w, int64_t start, int64_t n,
+                      const Scan* scan, const int64_t* counts) noexcept nogil:
+    """The answers start..start + n of one output."""
+    if w.what == SUM:
+        lower_sums(b.hi, b.lo, 1, n, &w.out[start].f)
+    else:
+        lower_means(b.hi, b.lo, 1, counts + start if counts != NULL else NULL,
+                    &scan.lo[start], &scan.hi[start], n, &w.out[start].f)
+
+
+# The few rows of a window inside of one block.
 
 cdef inline FloatSum plus(FloatSum a, FloatSum b) noexcept nogil:
     cdef FloatSum out
@@ -494,48 +668,15 @@ cdef inline FloatSum plus(FloatSum a, FloatSum b) noexcept nogil:
     return out
 
 
-cdef inline FloatSum pair(const Cell* x) noexcept nogil:
-    cdef DD s = two_sum(x[0].f, x[1].f)
-    return FloatSum(s.hi, s.lo)
-
-
-cdef inline FloatSum quad(const Cell* x) noexcept nogil:
-    return plus(pair(x), pair(x + 2))
-
-
-cdef inline FloatSum eight(const Cell* x) noexcept nogil:
-    return plus(quad(x), quad(x + 4))
-
-
-cdef inline FloatSum one(const Cell* x) noexcept nogil:
-    return FloatSum(x.f, 0.0)
-
-
 cdef inline FloatSum node_sum(const Cell* x, int level) noexcept nogil:
+    """The balanced tree over 1, 2, 4 or 8 rows."""
     if level == 0:
-        return one(x)
+        return FloatSum(x.f, 0.0)
     if level == 1:
-        return pair(x)
-    return quad(x) if level == 2 else eight(x)
-
-
-cdef int move_blocks(const Scan* scan, BlockScan* b, int64_t front, int64_t back) except -1 nogil:
-    """Make the forest that of the blocks [front, back)."""
-    cdef ForestState* s = &b.nodes
-    cdef FloatSum node
-    cdef const Cell* x
-    if front >= s.back:
-        s.front = s.back = front
-        s.split = -1
-    elif front > s.front:
-        forest_evict_to(s, front, &node)
-    while s.back < back:
-        node = b.back_node
-        if s.back != b.back_block:
-            x = &scan.values[b.base + s.back * BLOCK]
-            node = plus(eight(x), eight(x + 8))
-        forest_insert(s, &node)
-    return 0
+        return plus(node_sum(x, 0), node_sum(x + 1, 0))
+    if level == 2:
+        return plus(node_sum(x, 1), node_sum(x + 2, 1))
+    return plus(node_sum(x, 2), node_sum(x + 4, 2))
 
 
 cdef FloatSum sum_small(const Cell* x, int64_t front, int64_t split, int64_t back) noexcept nogil:
@@ -553,58 +694,3 @@ cdef FloatSum sum_small(const Cell* x, int64_t front, int64_t split, int64_t bac
         right = plus(right, node_sum(x + split + ((size >> level) << level) - (<int64_t> 1 << level), level))
         rest ^= <int64_t> 1 << level
     return plus(left, right)
-
-
-cdef int build_suffixes(const Scan* scan, BlockScan* b, int64_t last) except -1 nogil:
-    """suffix[o] = rows [first front block + o, split), each one node onto a longer run; the front
-    moves to the block `last`."""
-    cdef ForestState* s = &b.nodes
-    cdef int64_t first = s.front, block, o = 0
-    cdef FloatSum run
-    for block in range(first, last + 1):
-        forest_evict_to(s, block, &run)
-        run = (<FloatSum*> s.suffix)[lowest_bit(s.split - block)]
-        o = (block - first) * BLOCK
-        b.suffix.hi[o] = run.hi
-        b.suffix.lo[o] = run.lo
-    run = FloatSum(0.0, 0.0)
-    if s.split - last > 1:
-        run = forest_open_front(s, &run)[0]
-    b.suffix.hi[o + BLOCK] = run.hi
-    b.suffix.lo[o + BLOCK] = run.lo
-    for block in range(first, last + 1):
-        o = (block - first) * BLOCK
-        block_suffixes(&scan.values[b.base + block * BLOCK].f, b.suffix.hi + o, b.suffix.lo + o)
-    return 0
-
-
-cdef int build_prefixes(const Scan* scan, BlockScan* b, int64_t last) except -1 nogil:
-    """prefix[o] = rows [split, first back block + o); the back moves to the block `last`."""
-    cdef ForestState* s = &b.nodes
-    cdef int64_t first = s.back, block, o
-    cdef FloatSum run
-    cdef double[BLOCK] padded
-    for block in range(first, last + 1):
-        if block > first:
-            forest_insert(s, &b.back_node)
-        run = FloatSum(0.0, 0.0)
-        if block > s.split:
-            run = (<FloatSum*> s.prefix)[lowest_bit(block - s.split)]
-        o = (block - first) * BLOCK
-        b.prefix.hi[o] = run.hi
-        b.prefix.lo[o] = run.lo
-        block_prefixes(whole_block(scan, b, block, padded), b.prefix.hi + o, b.prefix.lo + o,
-                       &b.back_node.hi)
-        b.back_block = block
-    return 0
-
-
-cdef const double* whole_block(const Scan* scan, const BlockScan* b, int64_t block, double* padded) noexcept nogil:
-    """The values of a block; of the last one, which may be cut short, a copy filled with zeros."""
-    cdef int64_t row = b.base + block * BLOCK, left = scan.rows - row
-    cdef const double* x = &scan.values[row].f
-    if left >= BLOCK:
-        return x
-    memset(padded, 0, BLOCK * sizeof(double))
-    memcpy(padded, x, max(left, 0) * sizeof(double))
-    return padded

@@ -46,6 +46,22 @@ typedef uint32_t mta_u32_at __attribute__((aligned(1), may_alias));
 #define MTA_F4_CONST(p) (*(const mta_f4_at *)(p))
 #define MTA_I4_CONST(p) (*(const mta_i4_at *)(p))
 
+/* Four vectors of four to their columns, in place. */
+#if defined(__clang__) || __GNUC__ >= 12
+#define MTA_SHUFFLE(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l)
+#else
+#define MTA_SHUFFLE(a, b, i, j, k, l) __builtin_shuffle(a, b, (mta_i4){i, j, k, l})
+#endif
+#define MTA_TRANSPOSE(a, b, c, d)                                                                \
+    do {                                                                                         \
+        mta_f4 mta_0 = MTA_SHUFFLE(a, b, 0, 4, 2, 6), mta_1 = MTA_SHUFFLE(a, b, 1, 5, 3, 7);     \
+        mta_f4 mta_2 = MTA_SHUFFLE(c, d, 0, 4, 2, 6), mta_3 = MTA_SHUFFLE(c, d, 1, 5, 3, 7);     \
+        a = MTA_SHUFFLE(mta_0, mta_2, 0, 1, 4, 5);                                               \
+        b = MTA_SHUFFLE(mta_1, mta_3, 0, 1, 4, 5);                                               \
+        c = MTA_SHUFFLE(mta_0, mta_2, 2, 3, 6, 7);                                               \
+        d = MTA_SHUFFLE(mta_1, mta_3, 2, 3, 6, 7);                                               \
+    } while (0)
+
 /* mask = all bits where a row is valid. */
 #if defined(__x86_64__)
 MTA_WIDE static inline void mta_mask_wide(const uint8_t *valid, mta_i4 *mask) {
