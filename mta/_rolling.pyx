@@ -101,22 +101,27 @@ cdef enum:
 
 
 cdef extern from "_sum_blocks.h":
+    # High and low parts apart: of blocks, and of their rows.
     ctypedef struct Sums "mta_sums":
         double* hi
         double* lo
-    ctypedef struct CSum "mta_sum":
-        pass
+    ctypedef struct RowSums "mta_row_sums":
+        double* hi
+        double* lo
     enum:
         BLOCK "MTA_BLOCK"
         TASKS "MTA_TASKS"
-    void block_sums "mta_block_sums"(const double** rows, CSum* out) nogil
-    void block_suffixes "mta_block_suffixes"(const double** rows, const CSum* whole, const CSum* after,
+    void block_sums "mta_block_sums"(const double** rows, double* hi, double* lo) nogil
+    void block_suffixes "mta_block_suffixes"(const double** rows, const Sums* whole, const Sums* after,
+                                             int64_t k, double* hi, double* lo) nogil
+    void block_prefixes "mta_block_prefixes"(const double** rows, const Sums* before, int64_t k,
                                              double* hi, double* lo) nogil
-    void block_prefixes "mta_block_prefixes"(const double** rows, const CSum* before, double* hi,
-                                             double* lo) nogil
-    void join_sums "mta_join_sums"(const Sums* suffix, int64_t from_, const Sums* prefix, int64_t to,
-                                   const int64_t* lo, const int64_t* hi, int64_t n, bint steady,
-                                   double* out_hi, double* out_lo) nogil
+    void join_sums "mta_join_sums"(const RowSums* suffix, int64_t from_, const RowSums* prefix,
+                                   int64_t to, const int64_t* lo, const int64_t* hi, int64_t n,
+                                   bint steady, double* out_hi, double* out_lo) nogil
+    void answer_sums "mta_answer_sums"(const RowSums* suffix, int64_t from_, const RowSums* prefix,
+                                       int64_t to, const int64_t* lo, const int64_t* hi, int64_t n,
+                                       bint steady, double* out) nogil
 
 
 cdef extern from "_precise.h":
@@ -142,22 +147,24 @@ cdef struct BlockScan:
     int64_t last                # row after the newest one inside
     int64_t ahead               # the block that node[0] is of, and how many are known
     int64_t known
-    FloatSum node[4]
+    double node_hi[4]
+    double node_lo[4]
     # What is to be computed once there is enough of it: the sums from every row of the blocks that
     # hold fronts, to every row of those that hold backs, and what is answered from them.
     int fronts
     const double* front_rows[TASKS]
-    FloatSum whole[TASKS]       # from the block on to the split point
-    FloatSum after[TASKS]       # from the next block on
+    Sums whole                  # from the block on to the split point
+    Sums after                  # from the next block on
     int backs
     const double* back_rows[TASKS]
-    FloatSum before[TASKS]      # from the split point to the block
+    Sums before                 # from the split point to the block
     int runs
     SumRun run[TASKS]
     double[BLOCK] padded        # the last block, where it is cut short
-    Sums suffix
-    Sums prefix
-    # The partials of a chunk of windows.
+    RowSums suffix
+    RowSums prefix
+    # Where the answers of a chunk of windows go, if only their sums are wanted; else the partials.
+    double* out
     double hi[CHUNK]
     double lo[CHUNK]
 
@@ -246,7 +253,6 @@ cdef class MonoidKernel(Kernel):
     cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil:
         """The partials are lowered while they are in the cache."""
         cdef const int64_t* counts = self.counter.counts_from(start)
-        cdef int k
         self.scan.lo = lo
         self.scan.hi = hi
         if self.forest is not None:
@@ -255,9 +261,7 @@ cdef class MonoidKernel(Kernel):
         elif kind_of(self.ops) == INT_SUM_KIND:
             running_slide(&self.scan, &self.how, &self.running, start, n, <IntSum*> self.parts)
         elif kind_of(self.ops) == FLOAT_SUM_KIND:
-            block_scan_slide(&self.scan, &self.blocks, start, n)
-            for k in range(self.lowering.n):
-                lower_float(&self.blocks, &self.lowering.wanted[k], start, n, &self.scan, counts)
+            float_sums(&self.scan, &self.blocks, self.lowering, counts, start, n)
             return -1
         elif kind_of(self.ops) == EXTREMES_KIND:
             extremes_slide(&self.scan, &self.how, &self.halves, counts, start, n,
@@ -496,7 +500,6 @@ cdef int block_scan_slide(const Scan* scan, BlockScan* b, int64_t start, int64_t
     """The partials of the windows start..start + n, at most CHUNK of them."""
     cdef int64_t i = start, stop, front, back, split
     cdef int top
-    cdef FloatSum small
     while i < start + n:
         if scan.lo[i] >= b.last:
             block_scan_restart(b, scan.lo[i])
@@ -505,9 +508,7 @@ cdef int block_scan_slide(const Scan* scan, BlockScan* b, int64_t start, int64_t
         top = highest_bit(front ^ back) if front < back else 0
         split = (back >> top) << top
         if top < BLOCK_BITS:
-            small = sum_small(&scan.values[b.base], front, split, back)
-            b.hi[i - start] = small.hi
-            b.lo[i - start] = small.lo
+            answer_small(scan, b, start, i, split)
             stop = i + 1
         else:
             stop = stretch_end(scan, b, i, start + n, split)
@@ -554,11 +555,12 @@ cdef int move_blocks(const Scan* scan, BlockScan* b, int64_t front, int64_t back
     elif front > s.front:
         forest_evict_to(s, front, &node)
     while s.back < back:
-        forest_insert(s, block_node(scan, b, s.back))
+        node = block_node(scan, b, s.back)
+        forest_insert(s, &node)
     return 0
 
 
-cdef const FloatSum* block_node(const Scan* scan, BlockScan* b, int64_t block) noexcept nogil:
+cdef FloatSum block_node(const Scan* scan, BlockScan* b, int64_t block) noexcept nogil:
     """The sum of a block whose rows are all there."""
     cdef const double* rows[4]
     cdef int64_t k
@@ -567,26 +569,32 @@ cdef const FloatSum* block_node(const Scan* scan, BlockScan* b, int64_t block) n
         b.known = min(<int64_t> 4, (scan.rows - b.base) // BLOCK - block)
         for k in range(4):
             rows[k] = &scan.values[b.base + (block + min(k, b.known - 1)) * BLOCK].f
-        block_sums(rows, <CSum*> b.node)
-    return &b.node[block - b.ahead]
+        block_sums(rows, b.node_hi, b.node_lo)
+    return FloatSum(b.node_hi[block - b.ahead], b.node_lo[block - b.ahead])
+
+
+cdef inline void keep_sum(Sums* sums, int k, const FloatSum* x) noexcept nogil:
+    # By parts: what was just written as two doubles is slow to read as one pair.
+    sums.hi[k] = x.hi
+    sums.lo[k] = x.lo
 
 
 cdef int plan_fronts(const Scan* scan, BlockScan* b, int64_t last) except -1 nogil:
     """The blocks from the front of the forest up to `last`, to which it moves."""
     cdef ForestState* s = &b.nodes
-    cdef FloatSum run = FloatSum(0.0, 0.0)
+    cdef FloatSum none = FloatSum(0.0, 0.0)
+    cdef FloatSum* whole
     cdef int64_t first = s.front, block
     cdef int k = b.fronts
     for block in range(first, last + 1):
-        forest_evict_to(s, block, &run)
+        forest_evict_to(s, block, &none)
         b.front_rows[k] = &scan.values[b.base + block * BLOCK].f
-        b.whole[k] = (<FloatSum*> s.suffix)[lowest_bit(s.split - block)]
+        whole = (<FloatSum*> s.suffix) + lowest_bit(s.split - block)
+        keep_sum(&b.whole, k, whole)
         if block > first:
-            b.after[k - 1] = b.whole[k]
+            keep_sum(&b.after, k - 1, whole)
         k += 1
-    b.after[k - 1] = FloatSum(0.0, 0.0)
-    if s.split - last > 1:
-        b.after[k - 1] = forest_open_front(s, &run)[0]
+    keep_sum(&b.after, k - 1, forest_open_front(s, &none) if s.split - last > 1 else &none)
     b.fronts = k
     return 0
 
@@ -594,14 +602,17 @@ cdef int plan_fronts(const Scan* scan, BlockScan* b, int64_t last) except -1 nog
 cdef int plan_backs(const Scan* scan, BlockScan* b, int64_t last) except -1 nogil:
     """The blocks from the back of the forest up to `last`, to which it moves."""
     cdef ForestState* s = &b.nodes
+    cdef FloatSum node = FloatSum(0.0, 0.0)
     cdef int64_t block
     cdef int k = b.backs
     for block in range(s.back, last + 1):
         if block > s.back:
-            forest_insert(s, block_node(scan, b, s.back))
-        b.before[k] = FloatSum(0.0, 0.0)
+            node = block_node(scan, b, s.back)
+            forest_insert(s, &node)
         if block > s.split:
-            b.before[k] = (<FloatSum*> s.prefix)[lowest_bit(block - s.split)]
+            keep_sum(&b.before, k, (<FloatSum*> s.prefix) + lowest_bit(block - s.split))
+        else:
+            b.before.hi[k] = b.before.lo[k] = 0.0
         b.back_rows[k] = whole_block(scan, b, block)
         k += 1
     b.backs = k
@@ -621,24 +632,29 @@ cdef const double* whole_block(const Scan* scan, BlockScan* b, int64_t block) no
 
 cdef void answer_runs(const Scan* scan, BlockScan* b, int64_t start) noexcept nogil:
     """Compute what was planned, four blocks at a time, and the partials of its windows."""
-    cdef SumRun* run
-    cdef int64_t n
     cdef int k
     fill_up(b.front_rows, b.fronts)
     for k in range(0, b.fronts, 4):
-        block_suffixes(&b.front_rows[k], <CSum*> &b.whole[k], <CSum*> &b.after[k],
+        block_suffixes(&b.front_rows[k], &b.whole, &b.after, k,
                        b.suffix.hi + k * BLOCK, b.suffix.lo + k * BLOCK)
     fill_up(b.back_rows, b.backs)
     for k in range(0, b.backs, 4):
-        block_prefixes(&b.back_rows[k], <CSum*> &b.before[k],
-                       b.prefix.hi + k * BLOCK, b.prefix.lo + k * BLOCK)
+        block_prefixes(&b.back_rows[k], &b.before, k, b.prefix.hi + k * BLOCK, b.prefix.lo + k * BLOCK)
     for k in range(b.runs):
-        run = &b.run[k]
-        n = run.stop - run.first
-        join_sums(&b.suffix, run.suffix, &b.prefix, run.prefix, &scan.lo[run.first], &scan.hi[run.first],
-                  n, is_steady(&scan.lo[run.first], &scan.hi[run.first], n),
-                  &b.hi[run.first - start], &b.lo[run.first - start])
+        answer_one_run(scan, b, start, &b.run[k])
     b.fronts = b.backs = b.runs = 0
+
+
+cdef void answer_one_run(const Scan* scan, BlockScan* b, int64_t start, const SumRun* run) noexcept nogil:
+    cdef const int64_t* lo = &scan.lo[run.first]
+    cdef const int64_t* hi = &scan.hi[run.first]
+    cdef int64_t n = run.stop - run.first, place = run.first - start
+    cdef bint steady = is_steady(lo, hi, n)
+    if b.out != NULL:
+        answer_sums(&b.suffix, run.suffix, &b.prefix, run.prefix, lo, hi, n, steady, b.out + place)
+    else:
+        join_sums(&b.suffix, run.suffix, &b.prefix, run.prefix, lo, hi, n, steady,
+                  b.hi + place, b.lo + place)
 
 
 cdef inline void fill_up(const double** rows, int n) noexcept nogil:
@@ -648,14 +664,24 @@ cdef inline void fill_up(const double** rows, int n) noexcept nogil:
         n += 1
 
 
-cdef void lower_float(const BlockScan* b, const Wanted* w, int64_t start, int64_t n,
-                      const Scan* scan, const int64_t* counts) noexcept nogil:
-    """The answers start..start + n of one output."""
-    if w.what == SUM:
-        lower_sums(b.hi, b.lo, 1, n, &w.out[start].f)
-    else:
-        lower_means(b.hi, b.lo, 1, counts + start if counts != NULL else NULL,
-                    &scan.lo[start], &scan.hi[start], n, &w.out[start].f)
+cdef int float_sums(const Scan* scan, BlockScan* b, Lowering lowering, const int64_t* counts,
+                    int64_t start, int64_t n) except -1 nogil:
+    """The answers start..start + n."""
+    cdef const Wanted* w
+    cdef int k
+    b.out = NULL
+    if lowering.n == 1 and lowering.wanted[0].what == SUM:
+        b.out = &lowering.wanted[0].out[start].f
+        return block_scan_slide(scan, b, start, n)
+    block_scan_slide(scan, b, start, n)
+    for k in range(lowering.n):
+        w = &lowering.wanted[k]
+        if w.what == SUM:
+            lower_sums(b.hi, b.lo, 1, n, &w.out[start].f)
+        else:
+            lower_means(b.hi, b.lo, 1, counts + start if counts != NULL else NULL,
+                        &scan.lo[start], &scan.hi[start], n, &w.out[start].f)
+    return 0
 
 
 # The few rows of a window inside of one block.
@@ -677,6 +703,15 @@ cdef inline FloatSum node_sum(const Cell* x, int level) noexcept nogil:
     if level == 2:
         return plus(node_sum(x, 1), node_sum(x + 2, 1))
     return plus(node_sum(x, 2), node_sum(x + 4, 2))
+
+
+cdef void answer_small(const Scan* scan, BlockScan* b, int64_t start, int64_t i, int64_t split) noexcept nogil:
+    cdef FloatSum sum = sum_small(&scan.values[b.base], scan.lo[i] - b.base, split, scan.hi[i] - b.base)
+    if b.out != NULL:
+        lower_sums(&sum.hi, &sum.lo, 1, 1, b.out + (i - start))
+    else:
+        b.hi[i - start] = sum.hi
+        b.lo[i - start] = sum.lo
 
 
 cdef FloatSum sum_small(const Cell* x, int64_t front, int64_t split, int64_t back) noexcept nogil:

@@ -14,16 +14,17 @@
 
 enum { MTA_BLOCK = 16, MTA_TASKS = 40 };
 
-/* Compensated sums, high and low parts apart. */
+/* Compensated sums, high and low parts apart: one of each of some blocks, or of each of their rows. */
+typedef struct {
+    double hi[MTA_TASKS], lo[MTA_TASKS];
+} mta_sums;
 typedef struct {
     double hi[MTA_TASKS * MTA_BLOCK], lo[MTA_TASKS * MTA_BLOCK];
-} mta_sums;
+} mta_row_sums;
 
-/* A compensated sum, laid out as FloatSum in _monoids.pxd. */
 typedef struct {
     double hi, lo;
 } mta_sum;
-
 typedef struct {
     mta_f4 hi, lo;
 } mta_sum4;
@@ -55,130 +56,192 @@ MTA_INLINE void mta_add_rows(const mta_f4 *a, const mta_f4 *b, mta_sum4 *out) {
     out->hi = s;
 }
 
-/* The 16 rows of four blocks: x[j] holds row j of each. */
-MTA_INLINE void mta_load_blocks(const double *const *rows, mta_f4 *x) {
-    int j;
-    for (j = 0; j < MTA_BLOCK; j += 4) {
-        mta_f4 a = MTA_F4_CONST(rows[0] + j), b = MTA_F4_CONST(rows[1] + j);
-        mta_f4 c = MTA_F4_CONST(rows[2] + j), d = MTA_F4_CONST(rows[3] + j);
-        MTA_TRANSPOSE(a, b, c, d);
-        x[j] = a;
-        x[j + 1] = b;
-        x[j + 2] = c;
-        x[j + 3] = d;
-    }
+/* Rows j..j + 4 of four blocks: x[i] holds row j + i of each. */
+MTA_INLINE void mta_load_rows(const double *const *rows, int j, mta_f4 *x) {
+    mta_f4 a = MTA_F4_CONST(rows[0] + j), b = MTA_F4_CONST(rows[1] + j);
+    mta_f4 c = MTA_F4_CONST(rows[2] + j), d = MTA_F4_CONST(rows[3] + j);
+    MTA_TRANSPOSE(a, b, c, d);
+    x[0] = a, x[1] = b, x[2] = c, x[3] = d;
 }
 
-/* The reverse, for four results: out[16 c + j] is that of row j of block c, for j, j + 1, j + 2, j + 3. */
-MTA_INLINE void mta_store_blocks(const mta_sum4 *x, int64_t j, double *hi, double *lo) {
-    mta_f4 a = x[0].hi, b = x[1].hi, c = x[2].hi, d = x[3].hi;
+/* The reverse: out[16 c + i] is what x[i] holds for block c. */
+MTA_INLINE void mta_store_rows(const mta_f4 *x0, const mta_f4 *x1, const mta_f4 *x2,
+                               const mta_f4 *x3, double *out) {
+    mta_f4 a = *x0, b = *x1, c = *x2, d = *x3;
     MTA_TRANSPOSE(a, b, c, d);
-    MTA_F4(hi + j) = a;
-    MTA_F4(hi + j + 16) = b;
-    MTA_F4(hi + j + 32) = c;
-    MTA_F4(hi + j + 48) = d;
-    a = x[0].lo, b = x[1].lo, c = x[2].lo, d = x[3].lo;
-    MTA_TRANSPOSE(a, b, c, d);
-    MTA_F4(lo + j) = a;
-    MTA_F4(lo + j + 16) = b;
-    MTA_F4(lo + j + 32) = c;
-    MTA_F4(lo + j + 48) = d;
+    MTA_F4(out) = a;
+    MTA_F4(out + 16) = b;
+    MTA_F4(out + 32) = c;
+    MTA_F4(out + 48) = d;
 }
 
-MTA_INLINE void mta_gather_sums(const mta_sum *a, mta_sum4 *out) {
-    mta_f4 hi = {a[0].hi, a[1].hi, a[2].hi, a[3].hi}, lo = {a[0].lo, a[1].lo, a[2].lo, a[3].lo};
-    out->hi = hi;
-    out->lo = lo;
+/* The sums of four rows of each block, and of both halves of them. */
+MTA_INLINE void mta_sum_rows(const mta_f4 *x, mta_sum4 *pair, mta_sum4 *quad) {
+    mta_add_rows(&x[0], &x[1], &pair[0]);
+    mta_add_rows(&x[2], &x[3], &pair[1]);
+    mta_add(&pair[0], &pair[1], quad);
 }
 
 /* The sums of four blocks. */
-MTA_INLINE void mta_block_sums_body(int wide, const double *const *rows, mta_sum *out) {
-    mta_f4 x[MTA_BLOCK];
-    mta_sum4 n[8];
-    int i, level;
-    mta_load_blocks(rows, x);
-    for (i = 0; i < 8; i++) mta_add_rows(&x[2 * i], &x[2 * i + 1], &n[i]);
-    for (level = 4; level > 0; level /= 2)
-        for (i = 0; i < level; i++) mta_add(&n[2 * i], &n[2 * i + 1], &n[i]);
+MTA_INLINE void mta_block_sums_body(int wide, const double *const *rows, double *hi, double *lo) {
+    mta_f4 x[4];
+    mta_sum4 pair[2], quad[4];
+    int i;
     for (i = 0; i < 4; i++) {
-        out[i].hi = n[0].hi[i];
-        out[i].lo = n[0].lo[i];
+        mta_load_rows(rows, 4 * i, x);
+        mta_sum_rows(x, pair, &quad[i]);
     }
+    mta_add(&quad[0], &quad[1], &quad[0]);
+    mta_add(&quad[2], &quad[3], &quad[2]);
+    mta_add(&quad[0], &quad[2], &quad[0]);
+    MTA_F4(hi) = quad[0].hi;
+    MTA_F4(lo) = quad[0].lo;
 }
-MTA_TWICE(void, mta_block_sums, (const double *const *rows, mta_sum *out), rows, out)
+MTA_TWICE(void, mta_block_sums, (const double *const *rows, double *hi, double *lo), rows, hi, lo)
+
+/* The suffixes of four rows: s[0] is that of the first of them, `after` what stands after the last. */
+MTA_INLINE void mta_suffixes_of_four(const mta_f4 *x, const mta_sum4 *first, const mta_sum4 *pair,
+                                     const mta_sum4 *after, double *hi, double *lo) {
+    mta_sum4 s1, s2, s3;
+    mta_add_row(&x[3], after, &s3);
+    mta_add(&pair[1], after, &s2);
+    mta_add_row(&x[1], &s2, &s1);
+    mta_store_rows(&first->hi, &s1.hi, &s2.hi, &s3.hi, hi);
+    mta_store_rows(&first->lo, &s1.lo, &s2.lo, &s3.lo, lo);
+}
 
 /* out[16 c + j]: rows [j, 16) of block c and then what stands after it, each one node onto a longer
    run; at j = 0 what is known already. */
-MTA_INLINE void mta_block_suffixes_body(int wide, const double *const *rows, const mta_sum *whole,
-                                        const mta_sum *after, double *hi, double *lo) {
-    mta_f4 x[MTA_BLOCK];
-    mta_sum4 pair[8], quad[4], half, s[MTA_BLOCK + 1];
-    int i;
-    mta_load_blocks(rows, x);
-    mta_gather_sums(whole, &s[0]);
-    mta_gather_sums(after, &s[16]);
-    for (i = 1; i < 8; i++) mta_add_rows(&x[2 * i], &x[2 * i + 1], &pair[i]);
-    for (i = 1; i < 4; i++) mta_add(&pair[2 * i], &pair[2 * i + 1], &quad[i]);
-    mta_add(&quad[2], &quad[3], &half);
-    mta_add(&half, &s[16], &s[8]);
-    mta_add(&quad[3], &s[16], &s[12]);
-    mta_add(&quad[1], &s[8], &s[4]);
-    for (i = 2; i < 16; i += 4) mta_add(&pair[i / 2], &s[i + 2], &s[i]);
-    for (i = 1; i < 16; i += 2) mta_add_row(&x[i], &s[i + 1], &s[i]);
-    for (i = 0; i < 16; i += 4) mta_store_blocks(&s[i], i, hi, lo);
+MTA_INLINE void mta_block_suffixes_body(int wide, const double *const *rows, const mta_sums *whole,
+                                        const mta_sums *after, int64_t k, double *hi, double *lo) {
+    mta_f4 x[4];
+    mta_sum4 pair[2], quad, upper, s4, s8, s12;
+    mta_sum4 s0 = {MTA_F4_CONST(whole->hi + k), MTA_F4_CONST(whole->lo + k)};
+    mta_sum4 s16 = {MTA_F4_CONST(after->hi + k), MTA_F4_CONST(after->lo + k)};
+    mta_load_rows(rows, 12, x);
+    mta_sum_rows(x, pair, &upper);
+    mta_add(&upper, &s16, &s12);
+    mta_suffixes_of_four(x, &s12, pair, &s16, hi + 12, lo + 12);
+    mta_load_rows(rows, 8, x);
+    mta_sum_rows(x, pair, &quad);
+    mta_add(&quad, &upper, &upper);
+    mta_add(&upper, &s16, &s8);
+    mta_suffixes_of_four(x, &s8, pair, &s12, hi + 8, lo + 8);
+    mta_load_rows(rows, 4, x);
+    mta_sum_rows(x, pair, &quad);
+    mta_add(&quad, &s8, &s4);
+    mta_suffixes_of_four(x, &s4, pair, &s8, hi + 4, lo + 4);
+    mta_load_rows(rows, 0, x);
+    mta_add_rows(&x[2], &x[3], &pair[1]);
+    mta_suffixes_of_four(x, &s0, pair, &s4, hi, lo);
 }
 MTA_TWICE(void, mta_block_suffixes,
-          (const double *const *rows, const mta_sum *whole, const mta_sum *after, double *hi,
-           double *lo),
-          rows, whole, after, hi, lo)
+          (const double *const *rows, const mta_sums *whole, const mta_sums *after, int64_t k,
+           double *hi, double *lo),
+          rows, whole, after, k, hi, lo)
+
+/* The prefixes up to four rows; `before` is what stands before the first of them. */
+MTA_INLINE void mta_prefixes_of_four(const mta_f4 *x, const mta_sum4 *before, const mta_sum4 *pair,
+                                     double *hi, double *lo) {
+    mta_sum4 s1, s2, s3;
+    mta_row_added(before, &x[0], &s1);
+    mta_add(before, &pair[0], &s2);
+    mta_row_added(&s2, &x[2], &s3);
+    mta_store_rows(&before->hi, &s1.hi, &s2.hi, &s3.hi, hi);
+    mta_store_rows(&before->lo, &s1.lo, &s2.lo, &s3.lo, lo);
+}
 
 /* out[16 c + j]: what stands before block c and then its rows [0, j). */
-MTA_INLINE void mta_block_prefixes_body(int wide, const double *const *rows, const mta_sum *before,
-                                        double *hi, double *lo) {
-    mta_f4 x[MTA_BLOCK];
-    mta_sum4 pair[7], quad[3], half, s[MTA_BLOCK];
-    int i;
-    mta_load_blocks(rows, x);
-    mta_gather_sums(before, &s[0]);
-    for (i = 0; i < 7; i++) mta_add_rows(&x[2 * i], &x[2 * i + 1], &pair[i]);
-    for (i = 0; i < 3; i++) mta_add(&pair[2 * i], &pair[2 * i + 1], &quad[i]);
-    mta_add(&quad[0], &quad[1], &half);
-    mta_add(&s[0], &half, &s[8]);
-    mta_add(&s[8], &quad[2], &s[12]);
-    mta_add(&s[0], &quad[0], &s[4]);
-    for (i = 2; i < 16; i += 4) mta_add(&s[i - 2], &pair[i / 2 - 1], &s[i]);
-    for (i = 1; i < 16; i += 2) mta_row_added(&s[i - 1], &x[i - 1], &s[i]);
-    for (i = 0; i < 16; i += 4) mta_store_blocks(&s[i], i, hi, lo);
+MTA_INLINE void mta_block_prefixes_body(int wide, const double *const *rows, const mta_sums *before,
+                                        int64_t k, double *hi, double *lo) {
+    mta_f4 x[4];
+    mta_sum4 pair[2], quad, lower, s;
+    mta_sum4 s0 = {MTA_F4_CONST(before->hi + k), MTA_F4_CONST(before->lo + k)};
+    mta_load_rows(rows, 0, x);
+    mta_sum_rows(x, pair, &lower);
+    mta_prefixes_of_four(x, &s0, pair, hi, lo);
+    mta_add(&s0, &lower, &s);
+    mta_load_rows(rows, 4, x);
+    mta_sum_rows(x, pair, &quad);
+    mta_prefixes_of_four(x, &s, pair, hi + 4, lo + 4);
+    mta_add(&lower, &quad, &lower);
+    mta_add(&s0, &lower, &s);
+    mta_load_rows(rows, 8, x);
+    mta_sum_rows(x, pair, &quad);
+    mta_prefixes_of_four(x, &s, pair, hi + 8, lo + 8);
+    mta_add(&s, &quad, &s);
+    mta_load_rows(rows, 12, x);
+    mta_add_rows(&x[0], &x[1], &pair[0]);
+    mta_prefixes_of_four(x, &s, pair, hi + 12, lo + 12);
 }
 MTA_TWICE(void, mta_block_prefixes,
-          (const double *const *rows, const mta_sum *before, double *hi, double *lo), rows, before,
-          hi, lo)
+          (const double *const *rows, const mta_sums *before, int64_t k, double *hi, double *lo),
+          rows, before, k, hi, lo)
 
-/* (hi, lo)[i] = the suffix from row lo[i] and the prefix to row hi[i], which stand at these places;
-   steady: both rise by one a window. */
-MTA_INLINE void mta_join_sums_body(int wide, const mta_sums *suffix, int64_t from,
-                                   const mta_sums *prefix, int64_t to, const int64_t *lo,
+/* One window's sum: the suffix from its first row and the prefix to its last. */
+MTA_INLINE mta_sum mta_join_one(const mta_row_sums *suffix, int64_t from, const mta_row_sums *prefix,
+                                int64_t to) {
+    double a = suffix->hi[from], b = prefix->hi[to], s = a + b, t = s - a;
+    mta_sum out = {s, (suffix->lo[from] + prefix->lo[to]) + ((a - (s - t)) + (b - t))};
+    return out;
+}
+
+MTA_INLINE void mta_join_four(const mta_row_sums *suffix, int64_t from, const mta_row_sums *prefix,
+                              int64_t to, mta_sum4 *out) {
+    mta_sum4 a = {MTA_F4_CONST(suffix->hi + from), MTA_F4_CONST(suffix->lo + from)};
+    mta_sum4 b = {MTA_F4_CONST(prefix->hi + to), MTA_F4_CONST(prefix->lo + to)};
+    mta_add(&a, &b, out);
+}
+
+/* (hi, lo)[i] = the sum over window i. The sum from row r on stands at suffix[r + from], that up to
+   row r at prefix[r + to]; steady: lo and hi rise by one a window. */
+MTA_INLINE void mta_join_sums_body(int wide, const mta_row_sums *suffix, int64_t from,
+                                   const mta_row_sums *prefix, int64_t to, const int64_t *lo,
                                    const int64_t *hi, int64_t n, int steady, double *out_hi,
                                    double *out_lo) {
-    int64_t i = 0, f = lo[0] + from, b = hi[0] + to;
-    if (steady)
-        for (; i + 4 <= n; i += 4) {
-            mta_sum4 x = {MTA_F4_CONST(suffix->hi + f + i), MTA_F4_CONST(suffix->lo + f + i)};
-            mta_sum4 y = {MTA_F4_CONST(prefix->hi + b + i), MTA_F4_CONST(prefix->lo + b + i)};
-            mta_add(&x, &y, &x);
-            MTA_F4(out_hi + i) = x.hi;
-            MTA_F4(out_lo + i) = x.lo;
-        }
+    int64_t i = 0;
+    mta_sum4 four;
+    mta_sum one;
+    for (; steady && i + 4 <= n; i += 4) {
+        mta_join_four(suffix, lo[0] + from + i, prefix, hi[0] + to + i, &four);
+        MTA_F4(out_hi + i) = four.hi;
+        MTA_F4(out_lo + i) = four.lo;
+    }
     for (; i < n; i++) {
-        double a = suffix->hi[lo[i] + from], c = prefix->hi[hi[i] + to], s = a + c, t = s - a;
-        out_lo[i] = (suffix->lo[lo[i] + from] + prefix->lo[hi[i] + to]) + ((a - (s - t)) + (c - t));
-        out_hi[i] = s;
+        one = mta_join_one(suffix, lo[i] + from, prefix, hi[i] + to);
+        out_hi[i] = one.hi;
+        out_lo[i] = one.lo;
     }
 }
 MTA_TWICE(void, mta_join_sums,
-          (const mta_sums *suffix, int64_t from, const mta_sums *prefix, int64_t to,
+          (const mta_row_sums *suffix, int64_t from, const mta_row_sums *prefix, int64_t to,
            const int64_t *lo, const int64_t *hi, int64_t n, int steady, double *out_hi,
            double *out_lo),
           suffix, from, prefix, to, lo, hi, n, steady, out_hi, out_lo)
+
+/* The same as doubles. Once hi is not finite, lo holds inf - inf; the answer is hi. */
+MTA_INLINE void mta_answer_sums_body(int wide, const mta_row_sums *suffix, int64_t from,
+                                     const mta_row_sums *prefix, int64_t to, const int64_t *lo,
+                                     const int64_t *hi, int64_t n, int steady, double *out) {
+    const mta_i4 largest = {0x7fefffffffffffff, 0x7fefffffffffffff, 0x7fefffffffffffff,
+                            0x7fefffffffffffff};
+    int64_t i = 0;
+    mta_sum4 four;
+    mta_sum one;
+    for (; steady && i + 4 <= n; i += 4) {
+        mta_i4 finite;
+        mta_join_four(suffix, lo[0] + from + i, prefix, hi[0] + to + i, &four);
+        finite = (mta_i4)((mta_f4)((mta_i4)four.hi & INT64_MAX) <= (mta_f4)largest);
+        MTA_F4(out + i) = four.hi + (mta_f4)((mta_i4)four.lo & finite);
+    }
+    for (; i < n; i++) {
+        one = mta_join_one(suffix, lo[i] + from, prefix, hi[i] + to);
+        out[i] = fabs(one.hi) <= DBL_MAX ? one.hi + one.lo : one.hi;
+    }
+}
+MTA_TWICE(void, mta_answer_sums,
+          (const mta_row_sums *suffix, int64_t from, const mta_row_sums *prefix, int64_t to,
+           const int64_t *lo, const int64_t *hi, int64_t n, int steady, double *out),
+          suffix, from, prefix, to, lo, hi, n, steady, out)
 
 #endif
