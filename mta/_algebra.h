@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* In structs that malloc places. */
-typedef mta_four mta_lanes __attribute__((aligned(8)));
+typedef mta_f4 mta_lanes __attribute__((aligned(8)));
 
 #define MTA_COLD __attribute__((noinline, cold, unused))
 
@@ -258,17 +258,10 @@ MTA_INLINE mta_dd mta_shift(mta_dd from, mta_dd to, int *scale) {
 
 /* ----------------------------------------------------------------------------------- transposes */
 
-#if defined(__clang__) || __GNUC__ >= 12
-#define MTA_SHUFFLE(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l)
-#else
-typedef int64_t mta_places __attribute__((vector_size(32)));
-#define MTA_SHUFFLE(a, b, i, j, k, l) __builtin_shuffle(a, b, (mta_places){i, j, k, l})
-#endif
-
 /* Rows of four into columns of four. */
-MTA_INLINE void mta_turn(mta_four *r) {
-    mta_four a = MTA_SHUFFLE(r[0], r[1], 0, 4, 2, 6), b = MTA_SHUFFLE(r[0], r[1], 1, 5, 3, 7);
-    mta_four c = MTA_SHUFFLE(r[2], r[3], 0, 4, 2, 6), d = MTA_SHUFFLE(r[2], r[3], 1, 5, 3, 7);
+MTA_INLINE void mta_turn(mta_f4 *r) {
+    mta_f4 a = MTA_SHUFFLE(r[0], r[1], 0, 4, 2, 6), b = MTA_SHUFFLE(r[0], r[1], 1, 5, 3, 7);
+    mta_f4 c = MTA_SHUFFLE(r[2], r[3], 0, 4, 2, 6), d = MTA_SHUFFLE(r[2], r[3], 1, 5, 3, 7);
     r[0] = MTA_SHUFFLE(a, c, 0, 1, 4, 5);
     r[1] = MTA_SHUFFLE(b, d, 0, 1, 4, 5);
     r[2] = MTA_SHUFFLE(a, c, 2, 3, 6, 7);
@@ -285,7 +278,7 @@ MTA_INLINE void mta_columns_to_lanes(const double *const *columns, int64_t n, vo
     int64_t j;
     int p;
     for (j = 0; j + 4 <= n; j += 4, out += 4 * size) {
-        mta_four r[4];
+        mta_f4 r[4];
         for (p = 0; p < 4; p++) r[p] = *(const mta_lanes *)(columns[p] + j);
         mta_turn(r);
         for (p = 0; p < 4; p++) *(mta_lanes *)(out + p * size) = r[p];
@@ -301,7 +294,7 @@ MTA_INLINE void mta_lanes_to_columns(const void *structs, size_t size, size_t at
     int64_t j;
     int p;
     for (j = 0; j + 4 <= n; j += 4, in += 4 * size) {
-        mta_four r[4];
+        mta_f4 r[4];
         for (p = 0; p < 4; p++) r[p] = *(const mta_lanes *)(in + p * size);
         mta_turn(r);
         for (p = 0; p < 4; p++) *(mta_lanes *)(columns[p] + j) = r[p];

@@ -10,7 +10,7 @@ from mta._monoids cimport SUM
 from mta._sums import check_wanted
 
 cdef extern from "_sums.h":
-    bint is_steady "mta_is_steady"(const int64_t* lo, const int64_t* hi, int64_t n, int64_t first,
+    bint is_steady "mta_moves_by_one"(const int64_t* lo, const int64_t* hi, int64_t n, int64_t first,
                                    int64_t last) nogil
 
 cdef extern from "_fastsums.h":

@@ -29,7 +29,7 @@ MTA_INLINE void mta_pairs_clear(mta_pairs *r) {
 MTA_INLINE void mta_pairs_rescale(mta_pairs *r, int64_t scales) {
     double x = mta_down(mta_scale_x(scales) - mta_scale_x(r->scales));
     double y = mta_down(mta_scale_y(scales) - mta_scale_y(r->scales));
-    mta_four factors = {x, y, x * y, y * y};
+    mta_f4 factors = {x, y, x * y, y * y};
     r->hi *= factors;
     r->lo *= factors;
     r->xx_hi *= x * x;
@@ -38,7 +38,7 @@ MTA_INLINE void mta_pairs_rescale(mta_pairs *r, int64_t scales) {
 }
 
 MTA_INLINE void mta_pairs_add(mta_pairs *out, const mta_pairs *a, const mta_pairs *b) {
-    mta_four x = a->hi, y = b->hi, s = x + y, t = s - x;
+    mta_f4 x = a->hi, y = b->hi, s = x + y, t = s - x;
     mta_dd xx = mta_two_sum(a->xx_hi, b->xx_hi);
     out->lo = (a->lo + b->lo) + ((x - (s - t)) + (y - t));
     out->hi = s;
@@ -166,8 +166,8 @@ static void mta_pairs_move(mta_pairs *r, mta_dd d, mta_dd e, double n) {
     xy = mta_dd_add(xy, mta_dd_add(mta_dd_mul(d, y), mta_dd_mul(e, moved_x)));
     xx = mta_dd_add(xx, mta_dd_mul(d, mta_dd_add(x, moved_x)));
     yy = mta_dd_add(yy, mta_dd_mul(e, mta_dd_add(y, moved_y)));
-    r->hi = (mta_four){moved_x.hi, moved_y.hi, xy.hi, yy.hi};
-    r->lo = (mta_four){moved_x.lo, moved_y.lo, xy.lo, yy.lo};
+    r->hi = (mta_f4){moved_x.hi, moved_y.hi, xy.hi, yy.hi};
+    r->lo = (mta_f4){moved_x.lo, moved_y.lo, xy.lo, yy.lo};
     r->xx_hi = xx.hi;
     r->xx_lo = xx.lo;
 }

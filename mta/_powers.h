@@ -22,14 +22,14 @@ MTA_INLINE void mta_powers_clear(mta_powers *r) {
 
 MTA_INLINE void mta_powers_rescale(mta_powers *r, int64_t scale) {
     double down = mta_down(scale - r->scale), square = down * down;
-    mta_four factors = {down, square, square * down, square * square};
+    mta_f4 factors = {down, square, square * down, square * square};
     r->hi *= factors;
     r->lo *= factors;
     r->scale = scale;
 }
 
 MTA_INLINE void mta_powers_add(mta_powers *out, const mta_powers *a, const mta_powers *b) {
-    mta_four x = a->hi, y = b->hi, s = x + y, t = s - x;
+    mta_f4 x = a->hi, y = b->hi, s = x + y, t = s - x;
     out->lo = (a->lo + b->lo) + ((x - (s - t)) + (y - t));
     out->hi = s;
     out->scale = a->scale;
@@ -120,8 +120,8 @@ static void mta_powers_move(mta_powers *r, mta_dd d, double n) {
     s3 = mta_dd_add(s3, mta_dd_mul(d, b));
     s2 = mta_dd_add(s2, mta_dd_mul(d, mta_dd_add(mta_dd_times(s1, 2.0), nd)));
     s1 = mta_dd_add(s1, nd);
-    r->hi = (mta_four){s1.hi, s2.hi, s3.hi, s4.hi};
-    r->lo = (mta_four){s1.lo, s2.lo, s3.lo, s4.lo};
+    r->hi = (mta_f4){s1.hi, s2.hi, s3.hi, s4.hi};
+    r->lo = (mta_f4){s1.lo, s2.lo, s3.lo, s4.lo};
 }
 
 /* a and then b; out may be either. */

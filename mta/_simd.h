@@ -25,6 +25,14 @@
 #define MTA_IS_WIDE 0
 #endif
 
+/* The same, left to the loader, for functions that are long enough to bear an indirect call. */
+#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__) \
+    && !defined(__FMA__)
+#define MTA_CLONES __attribute__((target_clones("fma", "default"), unused))
+#else
+#define MTA_CLONES __attribute__((unused))
+#endif
+
 /* type name(parameters), which is name_body(wide, arguments...): built for AVX2 and FMA (wide is 1)
    and without (0). */
 #define MTA_TWICE(type, name, parameters, ...)                                                 \

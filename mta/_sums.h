@@ -201,18 +201,18 @@ typedef double mta_four_doubles __attribute__((vector_size(32), aligned(8), may_
 typedef int64_t mta_four_ints __attribute__((vector_size(32), aligned(8), may_alias));
 typedef uint64_t mta_four_words __attribute__((vector_size(32), aligned(8), may_alias));
 #if defined(__clang__) || __GNUC__ >= 12
-#define MTA_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#define MTA_MIX(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
-#define MTA_SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (mta_four_ints){__VA_ARGS__})
+#define MTA_MIX(a, b, ...) __builtin_shuffle(a, b, (mta_four_ints){__VA_ARGS__})
 #endif
 
 /* x[0], x[0] + x[1], ... onto *total, which becomes the last of them. */
 MTA_INLINE void mta_run_up_four(mta_four_ints *x, mta_four_ints *total) {
     const mta_four_ints none = {0, 0, 0, 0};
-    *x += MTA_SHUFFLE(*x, none, 4, 0, 1, 2);
-    *x += MTA_SHUFFLE(*x, none, 4, 4, 0, 1);
+    *x += MTA_MIX(*x, none, 4, 0, 1, 2);
+    *x += MTA_MIX(*x, none, 4, 4, 0, 1);
     *x += *total;
-    *total = MTA_SHUFFLE(*x, none, 3, 3, 3, 3);
+    *total = MTA_MIX(*x, none, 3, 3, 3, 3);
 }
 
 /* mta_exact_parts of n windows, a multiple of 4, which move on from `sum` by one row each: x[i] enters,
@@ -481,7 +481,7 @@ static inline int64_t mta_sort_out(const mta_grid *g, const double *x, int64_t n
 
 /* Whether window i is [first + 1 + i, last + 1 + i). */
 MTA_INTEGER_CLONES
-static int mta_is_steady(const int64_t *lo, const int64_t *hi, int64_t n, int64_t first, int64_t last) {
+static int mta_moves_by_one(const int64_t *lo, const int64_t *hi, int64_t n, int64_t first, int64_t last) {
     int64_t i, odd = 0;
     for (i = 0; i < n; i++) odd |= (lo[i] ^ (first + 1 + i)) | (hi[i] ^ (last + 1 + i));
     return !odd;

@@ -30,7 +30,7 @@ cdef extern from "_sums.h":
                                           int64_t* out) nogil
     int64_t sort_out "mta_sort_out"(const Grid* g, const double* x, int64_t n, int64_t* cut,
                                     Odd* odd) nogil
-    bint is_steady "mta_is_steady"(const int64_t* lo, const int64_t* hi, int64_t n, int64_t first,
+    bint is_steady "mta_moves_by_one"(const int64_t* lo, const int64_t* hi, int64_t n, int64_t first,
                                    int64_t last) nogil
     Slices run_up "mta_run_up"(int slices, Slices start, int64_t* x, int64_t n) nogil
     void join_slices "mta_join_slices"(int slices, Slices start, const int64_t* entered,
