@@ -7,6 +7,7 @@ from typing_extensions import Self, disjoint_base
 from mta._kernel import Counter, Kernel
 
 def check_wanted(wanted: list[tuple[str, int]]) -> None: ...
+
 @disjoint_base
 class SubtractingKernel(Kernel):
     def attach(self, columns: list[NDArray[Any]], valid: Any, first: int) -> None: ...

@@ -14,11 +14,12 @@ from mta._algebra import (
     RunsKernel,
     WeightedMeanKernel,
 )
+from mta._fastsums import FastSumKernel
 from mta._kernel import Counter, Kernel, Lists
 from mta._places import ArgKernel, FirstLastKernel, ListKernel
 from mta._ranks import RanksKernel
 from mta._rolling import MonoidKernel
-from mta._sums import ExactSumKernel, FastSumKernel, WideSumKernel
+from mta._sums import ExactSumKernel, WideSumKernel
 from mta._tallies import TallyKernel
 from mta.frames import Column
 from mta.functions import FUNCTIONS, Aggregate

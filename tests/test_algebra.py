@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+
+import exact_algebra as exact
 from mta._algebra import (
     PairsKernel,
     PowersKernel,
@@ -16,8 +18,6 @@ from mta._algebra import (
     RunsKernel,
     WeightedMeanKernel,
 )
-
-import exact_algebra as exact
 from mta._bounds import GivenBounds
 from mta._kernel import Counter, slide
 
