@@ -52,7 +52,7 @@ cdef class KernelState:
         return made
 
     def answers(self, int64_t front, int64_t to):
-        """The answers over the rows [front, to), by name, where there are enough values."""
+        """The answers over the rows [front, to), by question, where there are enough values."""
         cdef RawColumn column = self.input.column
         columns = self.columns()
         room = [answer_room(o, columns, 1) for o in self.outputs]
@@ -64,7 +64,7 @@ cdef class KernelState:
         if slide(bounds, [self.counter], [self.kernel]) is not None:
             raise OverflowError(f"{self.outputs[0].name}: the {self.outputs[0].aggregate.fn} does not "
                                 "fit in 64 bits")
-        return {o.name: self.value_of(o, x) for o, x in zip(self.outputs, room)}
+        return {o.question: self.value_of(o, x) for o, x in zip(self.outputs, room)}
 
     cdef object feed(self, feed):
         cdef RawColumn column = self.raw[feed.column]

@@ -32,6 +32,7 @@ cdef class Answer:
     cdef InputState input     # None: counts rows
     cdef int state            # index of the forest, or -1
     cdef int kernel           # index of the kernel state, or -1
+    cdef object question      # what that is asked
     cdef Output what
     cdef int64_t ddof
     cdef int64_t need
@@ -105,7 +106,7 @@ cdef class Window:
         self.raw = list(columns.values())
         self.inputs = list(inputs.values())
         self.forests = [StateForest(inputs[s.input], s) for s in forests]
-        self.kernels = [KernelState(s, plan.of_state(s), inputs[s.input], columns) for s in others]
+        self.kernels = [KernelState(s, plan.asked(s), inputs[s.input], columns) for s in others]
         self.answers = [make_answer(o, inputs, forests, others) for o in plan.outputs]
         self.quick = (bare and self.most > 0 and len(self.forests) == len(self.raw) == 1
                       and not self.kernels and not (<RawColumn> self.raw[0]).taken)
@@ -226,7 +227,7 @@ cdef class Window:
             if count < answer.need:
                 values.append(None)
             elif answer.kernel >= 0:
-                values.append(made[answer.kernel][answer.name])
+                values.append(made[answer.kernel][answer.question])
             elif answer.state < 0:
                 values.append(count)
             else:
@@ -555,7 +556,7 @@ cdef class Search:
             if count < answer.need:
                 values.append(None)
             elif answer.kernel >= 0:
-                values.append(made[answer.kernel][answer.name])
+                values.append(made[answer.kernel][answer.question])
             elif answer.state < 0:
                 values.append(count)
             else:
@@ -598,6 +599,7 @@ cdef Answer make_answer(output, dict inputs, list states, list others):
     answer.input = inputs[output.input] if output.input is not None else None
     answer.state = states.index(output.state) if output.state in states else -1
     answer.kernel = others.index(output.state) if output.state in others else -1
+    answer.question = output.question
     if answer.state >= 0:
         answer.what = find_output(output.aggregate.fn)
     answer.ddof = output.aggregate.ddof if output.aggregate.fn in ("var", "std") else -1

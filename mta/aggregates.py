@@ -17,7 +17,11 @@ everything else. Rows stand in order of
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 from mta.functions import Aggregate
+from mta.monoids import UserMonoid
 
 __all__ = [
     "Aggregate",
@@ -41,6 +45,7 @@ __all__ = [
     "median",
     "min",
     "mode",
+    "monoid",
     "most_common",
     "product",
     "quantile",
@@ -579,3 +584,46 @@ def list(column: str, *, min_count: int = 0, nan: str = "propagate") -> Aggregat
     [[5], [5, 1], [1, 4]]
     """
     return Aggregate("list", column, min_count=min_count, nan=nan)
+
+
+def monoid(
+    lift: Callable[..., Any],
+    combine: Callable[[Any, Any], Any],
+    lower: Callable[[Any], Any] | None = None,
+    zero: Any = None,
+    *,
+    columns: str | Sequence[str] | None = None,
+    name: str | None = None,
+) -> Any:
+    """An aggregate of your own, made of a monoid; see docs/user-monoids.md.
+
+    Parameters
+    ----------
+    lift : makes a partial aggregate of a row; one argument per column
+    combine : joins the partials of two neighbouring stretches of rows; has to be associative, need
+        not be commutative, and nothing is ever taken back out
+    lower : makes the answer of the partial of a window; None: the partial is the answer
+    zero : the partial that changes no other, or a function that makes one
+    columns : name, or names, of the columns; None: the result is called with them
+
+    Returns
+    -------
+    An aggregate, or without `columns` an object that makes one: ``vwap("price", "volume")``.
+
+    With numba installed the functions are compiled once, where partials are numbers or flat tuples
+    of numbers, and run without Python; else they run through Python, with the same answers. About 3
+    combines a row. A spec that has one can't be written as JSON.
+
+    Examples
+    --------
+    >>> import mta
+    >>> from mta import agg
+    >>> energy = agg.monoid(lambda x: x * x, lambda a, b: a + b, lambda e: e**0.5, zero=0.0)
+    >>> rows = {"x": [3.0, 4.0, 12.0, 5.0]}
+    >>> mta.rolling(2).agg(a=energy("x"))(rows)["a"].round(3).tolist()
+    [3.0, 5.0, 12.649, 13.0]
+    """
+    made = UserMonoid(lift, combine, lower, zero, name)
+    if columns is None:
+        return made
+    return made(*((columns,) if isinstance(columns, str) else columns))

@@ -38,6 +38,7 @@ _COSTS = {
     "arg": Costs("a queue of the rows that may still become the extreme", 10, 0, 16),
     "ranks": Costs("order statistics, shared by all quantiles: O(log n) a row", 80, 16, 16),
     "tally": Costs("counts of values by hash: O(log distinct) a row", 60, 16, 32),
+    "user": Costs("a monoid of your own, in two halves: about 3 combines a row", 30, 0, 32),
     "list": Costs("the rows inside, written out: O(rows inside) a row", 10),
 }
 _SUMS = {

@@ -80,6 +80,7 @@ FUNCTIONS = {
     "count_distinct": Function("tally", needs=0, gives="int", takes="any"),
     "mode": Function("tally", gives="own", takes="any"),
     "most_common": Function("tally", needs=0, gives="list", options=("k",), takes="any"),
+    "monoid": Function("user", ("column",), gives="user", options=("monoid",)),
     "list": Function("list", needs=0, gives="list", takes="any"),
 }
 
@@ -98,6 +99,7 @@ class Aggregate:
     bias: bool = False
     numerics: str = "compensated"
     overflow: str = "raise"
+    monoid: Any = None  # a UserMonoid
     min_count: int = 0
     nan: str = "propagate"
 
@@ -115,6 +117,8 @@ class Aggregate:
                 raise SpecError(f"agg.{self.fn}: {name}={value!r} means nothing to it")
 
     def __repr__(self) -> str:
+        if self.monoid is not None:
+            return f"{self.monoid!r}({', '.join(map(repr, self.columns))})"
         names = FUNCTIONS[self.fn].columns
         shown = [
             f"{name[:-1]}={column!r}" if place and name.endswith("?") else repr(column)
@@ -134,10 +138,13 @@ class Aggregate:
     @property
     def default_name(self) -> str:
         """The answer's name where none is given: "amount_sum", "count"."""
-        return self.fn if self.column is None else f"{self.column}_{self.fn}"
+        fn = self.fn if self.monoid is None else self.monoid.label
+        return fn if self.column is None else f"{self.column}_{fn}"
 
     def to_dict(self) -> dict[str, Any]:
         """The fields that differ from their defaults."""
+        if self.monoid is not None:
+            raise SpecError(f"{self!r}: functions can't be written as JSON; build the spec anew")
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         values["others"] = list(self.others)
         return {
@@ -158,6 +165,8 @@ class Aggregate:
 def _check_columns(aggregate: Aggregate) -> None:
     function, where = FUNCTIONS[aggregate.fn], f"agg.{aggregate.fn}"
     names, columns = function.column_names, aggregate.columns
+    if aggregate.fn == "monoid":
+        names = names * max(len(columns), 1)  # as many as its lift takes
     if not names and columns:
         raise SpecError(f"{where}: counts rows; use agg.count({columns[0]!r}) for values")
     for place, name in enumerate(names[: function.least_columns]):
@@ -192,6 +201,11 @@ def _fraction(where: str, value: Any) -> None:
         raise SpecError(f"{where} must be a number from 0 to 1, not {value!r}")
 
 
+def _user_monoid(where: str, value: Any) -> None:
+    if not hasattr(value, "combine"):
+        raise SpecError(f"{where} must come from agg.monoid(...), not {value!r}")
+
+
 def _flag(where: str, value: Any) -> None:
     if not isinstance(value, bool):
         raise SpecError(f"{where} must be True or False, not {value!r}")
@@ -203,6 +217,7 @@ _CHECKS: dict[str, Callable[[str, Any], None]] = {
     "ddof": _whole(0),
     "interp": _one_of(INTERPOLATIONS),
     "bias": _flag,
+    "monoid": _user_monoid,
     "numerics": _one_of(NUMERICS),
     "overflow": _one_of(OVERFLOWS),
     "min_count": _whole(0),

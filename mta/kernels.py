@@ -23,6 +23,7 @@ from mta._sums import ExactSumKernel, WideSumKernel
 from mta._tallies import TallyKernel
 from mta.frames import Column
 from mta.functions import FUNCTIONS, Aggregate
+from mta.monoids import answer_array, make_user_kernel
 from mta.plan import Output, State
 
 Columns = dict[str, Column]
@@ -61,6 +62,10 @@ def _sum(state: State, aggs: list[Aggregate], sources: list[str], counter: Count
 def _ranks(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
     wanted = [("top", a.k) if a.fn == "top_k" else ("quantile", a.q, a.interp) for a in aggs]
     return RanksKernel(counter, sources[0], state.nan, wanted)
+
+
+def _user(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
+    return make_user_kernel(state.monoid, counter, sources)
 
 
 _LOWERINGS = {"any": "max", "all": "min"}
@@ -115,6 +120,7 @@ _MAKERS: dict[str, Make] = {
     "list": _list,
     "tally": _tally,
     "ranks": _ranks,
+    "user": _user,
 }
 
 
@@ -135,12 +141,21 @@ def keeps_type(aggregate: Aggregate) -> bool:
     return FUNCTIONS[aggregate.fn].gives in ("own", "bool", "list")
 
 
+def user_type(aggregate: Aggregate, columns: Columns) -> str:
+    """What a user's monoid gives over columns of these types."""
+    program = aggregate.monoid.program([columns[name].source for name in aggregate.columns])
+    gives: str = program.gives
+    return gives
+
+
 def answer_room(output: Output, columns: Columns, n: int) -> Any:
     """Room for n answers: an array of 8-byte items, or `Lists`."""
     aggregate = output.aggregate
     gives = FUNCTIONS[aggregate.fn].gives
     if gives == "list":
         return Lists(n)
+    if gives == "user":
+        return answer_array(user_type(aggregate, columns), n)
     if gives == "int" or answers_rows(aggregate) or aggregate.column is None:
         return np.empty(n, np.int64)
     source = columns[aggregate.column].source

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from mta._kernel import Counter
 from mta._user import MOST_COLUMNS, CompiledUserKernel, PythonUserKernel
 from mta.errors import SpecError
+from mta.functions import Aggregate
 
 Mask = NDArray[np.bool_]
 
@@ -86,6 +87,12 @@ class UserMonoid:
             _check_arguments("zero", self.zero, 0, "nothing")
         if self.name is not None and not isinstance(self.name, str):
             raise SpecError(f"agg.monoid: name must be a text, not {self.name!r}")
+
+    def __call__(self, *columns: str, min_count: int = 0, nan: str = "propagate") -> Aggregate:
+        """The aggregate over these columns, one per argument of `lift`."""
+        self.check_columns(columns)
+        first, *others = columns
+        return Aggregate("monoid", first, tuple(others), monoid=self, min_count=min_count, nan=nan)
 
     def __repr__(self) -> str:
         zero = _function_name(self.zero) if callable(self.zero) else repr(self.zero)

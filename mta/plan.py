@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from mta.errors import DataError, SpecError
 from mta.frames import Column
@@ -45,6 +46,7 @@ class State:
     nan: str = "propagate"
     numerics: str = "compensated"
     overflow: str = "raise"
+    monoid: Any = None  # of the user's own
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,11 @@ class Output:
     input: Input | None
     state: State | None
     need: int
+
+    @property
+    def question(self) -> tuple[State | None, Aggregate]:
+        """What the kernel is asked, however many values the answer then needs."""
+        return self.state, replace(self.aggregate, min_count=0)
 
     @property
     def natural_need(self) -> int:
@@ -87,6 +94,10 @@ class Plan:
     def of_state(self, state: State) -> list[Output]:
         """The answers that are lowered from one state."""
         return [o for o in self.outputs if o.state == state]
+
+    def asked(self, state: State) -> list[Output]:
+        """The same without repetitions: one for every question to the kernel."""
+        return list({o.question: o for o in reversed(self.of_state(state))}.values())[::-1]
 
     def of_input(self, source: Input | None) -> list[Output]:
         """The answers that count the same rows (None: all of them)."""
@@ -131,7 +142,8 @@ def _state(aggregate: Aggregate, source: Input) -> State | None:
         name = "arg"  # ordered by a column
     nan = "greatest" if aggregate.nan == "greatest" and name in _ORDERED else "propagate"
     return State(
-        name, source, _feeds(name, source), nan, aggregate.numerics, aggregate.overflow
+        name, source, _feeds(name, source), nan, aggregate.numerics, aggregate.overflow,
+        aggregate.monoid,
     )  # fmt: skip
 
 

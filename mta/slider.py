@@ -14,7 +14,15 @@ from mta._bounds import Bounds
 from mta._kernel import Counter, Kernel, Lists, slide
 from mta.frames import Answer, Column, Frame
 from mta.functions import FUNCTIONS
-from mta.kernels import Columns, answer_room, answers_rows, keeps_type, make_kernel
+from mta.kernels import (
+    Columns,
+    answer_room,
+    answers_rows,
+    keeps_type,
+    make_kernel,
+    user_type,
+)
+from mta.monoids import settled
 from mta.plan import Feed, Input, Output, Plan, State
 
 Mask = NDArray[np.bool_]
@@ -62,7 +70,7 @@ class Slider:
             for source in [None, *plan.inputs]
         }
         self.kernels: dict[State, Kernel] = {
-            state: make_kernel(state, plan.of_state(state), columns, self.counters[state.input])
+            state: make_kernel(state, plan.asked(state), columns, self.counters[state.input])
             for state in plan.states
         }
 
@@ -83,7 +91,7 @@ class Slider:
         for state, kernel in self.kernels.items():
             feeds = [rows.feed(feed) for feed in state.feeds]
             kernel.attach(feeds, _bytes(rows.valid(state.input)), rows.first)
-            kernel.answer_to([raw.arrays[o.name] for o in self.plan.of_state(state)])
+            kernel.answer_to([raw.room(output) for output in self.plan.asked(state)])
         failed = slide(bounds, list(self.counters.values()), list(self.kernels.values()))
         if failed is not None:
             raise AnswerOverflowError(self._overflown(failed[0]), failed[1])
@@ -116,10 +124,16 @@ class RawAnswers:
         self.plan = plan
         self.columns = columns
         self.windows = windows
-        self.arrays: dict[str, Any] = {
-            o.name: answer_room(o, columns, windows) for o in plan.outputs
-        }
+        # Where two outputs ask the same they share the answers; counts are each their own.
+        self._arrays: dict[Any, Any] = {}
         self.masks: dict[str, Mask] = {}
+
+    def room(self, output: Output) -> Any:
+        """Where the answers of an output go, and then are."""
+        key = output.name if output.state is None else output.question
+        if key not in self._arrays:
+            self._arrays[key] = answer_room(output, self.columns, self.windows)
+        return self._arrays[key]
 
     def room_for_counts(
         self, source: Input | None, sure: int
@@ -131,7 +145,7 @@ class RawAnswers:
             if output.need > sure:
                 self.masks[output.name] = np.empty(self.windows, np.bool_)
             mask = self.masks.get(output.name)
-            counts = self.arrays[output.name] if output.state is None else None
+            counts = self.room(output) if output.state is None else None
             room.append((_bytes(mask), counts))
         return room
 
@@ -162,13 +176,17 @@ class RawAnswers:
         places: NDArray[np.int64] | None,
         to_column: Callable[[NDArray[np.int64]], NDArray[np.int64]],
     ) -> Answer:
-        raw, valid = self.arrays[output.name], self.masks.get(output.name)
+        raw, valid = self.room(output), self.masks.get(output.name)
         like = None
         if output.aggregate.column is not None and keeps_type(output.aggregate):
             like = self.columns[output.aggregate.column]
         lengths = None
+        if output.aggregate.monoid is not None:
+            raw, valid = settled(user_type(output.aggregate, self.columns), raw, valid)
         if isinstance(raw, Lists):
             raw, lengths = _lists(raw, valid)
+            if like is not None and like.values is not None and not answers_rows(output.aggregate):
+                raw = raw.view(like.values.dtype)
         elif valid is not None and raw.dtype.kind == "f" and output.need > output.natural_need:
             raw = np.where(valid, raw, np.nan)
         if places is not None:

@@ -182,7 +182,7 @@ def test_explain_computes_nothing(run, payments, tmp_path):
     [
         ([*DAY, "--agg", "n=count"], "--output is needed, or --show, or --explain"),
         ([*DAY, "--show", "1"], "the following arguments are required: --agg"),
-        ([*DAY, "--show", "1", "--agg", "modus:amount"], "no aggregate 'modus'; known: count,"),
+        ([*DAY, "--show", "1", "--agg", "modus:amount"], "no aggregate 'modus'; known: all, any,"),
         ([*DAY, "--show", "1", "--agg", "sum"], "the name of a column is needed"),
         ([*DAY, "--show", "1", "--agg", "std:amount,dof=0"], "no option 'dof'"),
         ([*DAY, "--show", "1", "--agg", "a=b=c"], "is not like n=count"),

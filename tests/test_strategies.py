@@ -56,6 +56,8 @@ def others_than(exact: Exact) -> list:
     right = as_an_engine_would(exact)
     if value is None:
         return [0, 0.0, "", False, []]
+    if value == []:
+        return [None, (), [None], [[]]]
     if isinstance(value, list):
         return [None, tuple(right), right + right[:1], right[:-1], [None, *right[1:]]]
     if isinstance(value, (bool, str)):
