@@ -64,6 +64,7 @@ static int mta_any_odd(const double *x, int64_t n) {
 static void mta_lower_floats(const mta_quantile *q, int64_t n, double *out) {
     const double *first = (const double *)q->first, *second = (const double *)q->second;
     const double *share = q->share;
+    const int64_t nan = MTA_NAN_BITS;
     int64_t i;
     for (i = 0; i < n; i++) {
         double a = first[i], b = second[i], t = share[i], d = b - a, s = a + b;
@@ -73,7 +74,13 @@ static void mta_lower_floats(const mta_quantile *q, int64_t n, double *out) {
         out[i] = t == 0.0 ? a : x;
     }
     if (!mta_any_odd(out, n)) return;
-    for (i = 0; i < n; i++) out[i] = mta_between_floats(first[i], second[i], share[i]);
+    for (i = 0; i < n; i++) {
+        double x = mta_between_floats(first[i], second[i], share[i]);
+        if (x == x)
+            out[i] = x;
+        else
+            memcpy(&out[i], &nan, sizeof(nan));  /* inf - inf has a sign, not everywhere the same */
+    }
 }
 
 #define MTA_WIDEN(x, is_unsigned) \

@@ -186,6 +186,8 @@ BLOCK, TREE = 1, 2**40  # `least` that make the kernel take one or the other whe
     fast=st.booleans(),
     pieces=st.sampled_from(["one", "some", "each window"]),
 )
+@example(1, 700, "normal", "keys", [("quantile", 0.5, "linear")], 0, "greatest", BLOCK, True, "one")
+@example(0, 387, "broken", "last", [("quantile", 0.5, "linear")], 0.9, "propagate", 1, True, "one")
 @example(1, 600, "ties", "last", [("quantile", 0.5, "lower")], 0, "greatest", 30, True, "some")
 def test_brute_force(
     seed, n, values, style, wanted, nulls, nans, least, fast, pieces
