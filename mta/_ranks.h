@@ -244,8 +244,12 @@ static int mta_ranks_to_block(mta_ranks *s, int64_t from, int64_t to) {
     return 0;
 }
 
-/* Let the window go on in the tree. -1: no memory. */
-static int mta_ranks_to_tree(mta_ranks *s) {
+/* Let the window go on in the tree, from row lo on. -1: no memory. */
+static int mta_ranks_to_tree(mta_ranks *s, int64_t lo) {
+    mta_moving m = mta_moving_of(s, s->cursor, s->quantiles);
+    for (; m.window.first < m.window.last && m.window.first < lo; m.window.first++)
+        mta_block_change(&s->block, &m, m.window.first, -1, 0);
+    s->window = m.window;
     s->ranked = 0;
     if (s->window.n) return mta_tree_take(&s->tree, s->window.n);
     mta_tree_reset(&s->tree);

@@ -59,6 +59,7 @@ cdef extern from "_ranks.h":
         int64_t* items
 
     ctypedef struct mta_window:
+        int64_t first       # its rows are [first, last)
         int64_t last
 
     ctypedef struct mta_ranks:
@@ -78,7 +79,7 @@ cdef extern from "_ranks.h":
     int mta_ranks_slide(mta_ranks* s, int64_t start, int64_t stop, const int64_t* lo,
                         const int64_t* hi, int64_t origin) nogil
     int mta_ranks_to_block(mta_ranks* s, int64_t start, int64_t stop) nogil
-    int mta_ranks_to_tree(mta_ranks* s) nogil
+    int mta_ranks_to_tree(mta_ranks* s, int64_t lo) nogil
     void mta_ranks_clear(mta_ranks* s) nogil
     void mta_ranks_init(mta_ranks* s) nogil
     void mta_ranks_release(mta_ranks* s) nogil

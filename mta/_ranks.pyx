@@ -49,7 +49,8 @@ cdef class RanksKernel(Kernel):
     100 bits before it is rounded. -0.0 counts as just below 0.0.
 
     Cost: O(1) amortised a row and quantile over blocks, plus a radix sort of each row 4/3 times at
-    most; over the tree O(log n). A jump costs what the rows that enter cost. Memory: 16 bytes a row
+    most; over the tree O(log n), if rows that leave are attached once more, as those of the window
+    before (else it is built anew). A jump costs what the rows that enter cost. Memory: 16 bytes a row
     of a block, which has no more rows than are attached, and is 4 windows long, or 16 while they
     only grow or are small; 9 to 40 bytes a row of the window in the tree.
 
@@ -125,7 +126,10 @@ cdef class RanksKernel(Kernel):
         return bool(self.state.ranked)
 
     def attach(self, columns, valid, int64_t first):
+        cdef mta_window* window = &self.state.window
         Kernel.attach(self, columns, valid, first)
+        if not self.state.ranked and window.first < min(first, window.last):
+            mta_ranks_clear(&self.state)    # what leaves the tree is gone: begin again
         self.state.rows.values = <const int64_t*> self.scan.values
         self.state.rows.valid = self.scan.valid
 
@@ -177,7 +181,7 @@ cdef class RanksKernel(Kernel):
             if mta_ranks_to_block(s, lo[w], lo[w] + rows) < 0:
                 no_memory(rows)
         elif s.ranked:
-            if mta_ranks_to_tree(s) < 0:
+            if mta_ranks_to_tree(s, lo[w]) < 0:
                 no_memory(inside)
         elif lo[w] >= s.block.end:      # the tree points into it no more
             mta_block_release(&s.block)

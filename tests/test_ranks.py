@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from math import isinf, isnan, nan
@@ -66,7 +66,7 @@ def windows(rng: np.random.Generator, n: int, style: str) -> tuple[np.ndarray, n
 class Run:
     """Windows over a column, and how the kernel comes to its rows.
 
-    cuts : windows between which rows are attached anew
+    spare : whether rows that have left are attached once more, as those of the window before
     """
 
     x: np.ndarray
@@ -74,6 +74,7 @@ class Run:
     hi: np.ndarray
     valid: np.ndarray | None = None
     nan: str = "propagate"
+    spare: bool = True
 
     @property
     def source(self) -> str:
@@ -85,7 +86,10 @@ class Run:
         return kernel
 
     def answer(self, wanted: list[Any], cuts: Any = (), **options: Any) -> list[list[Any]]:
-        """Per wanted: of every window, a cell (as bits), or a tuple of them."""
+        """Per wanted: of every window, a cell (as bits), or a tuple of them.
+
+        cuts : windows before which rows are attached anew
+        """
         kernel = self.kernel(wanted, **options)
         answers: list[list[Any]] = [[] for _ in wanted]
         for start, stop in pairwise([0, *cuts, len(self.lo)]):
@@ -94,7 +98,7 @@ class Run:
         return answers
 
     def piece(self, kernel: RanksKernel, wanted: list[Any], start: int, stop: int) -> list[Any]:
-        first = max(int(self.lo[start - 1]) - KEPT, 0) if start else 0
+        first = max(int(self.lo[start - 1 if self.spare else start]) - KEPT, 0) if start else 0
         rows = slice(first, int(self.hi[stop - 1]) if stop else 0)
         valid = None if self.valid is None else self.valid[rows].copy()
         kernel.attach([self.x[rows].copy()], valid, first)
@@ -185,19 +189,26 @@ BLOCK, TREE = 1, 2**40  # `least` that make the kernel take one or the other whe
     least=st.sampled_from([BLOCK, 30, TREE]),
     fast=st.booleans(),
     pieces=st.sampled_from(["one", "some", "each window"]),
+    spare=st.booleans(),
 )
-@example(1, 700, "normal", "keys", [("quantile", 0.5, "linear")], 0, "greatest", BLOCK, True, "one")
-@example(0, 387, "broken", "last", [("quantile", 0.5, "linear")], 0.9, "propagate", 1, True, "one")
-@example(1, 600, "ties", "last", [("quantile", 0.5, "lower")], 0, "greatest", 30, True, "some")
+@example(
+    1, 700, "normal", "keys", [("quantile", 0.5, "linear")], 0, "greatest", BLOCK, True, "one", True
+)
+@example(
+    0, 387, "broken", "last", [("quantile", 0.5, "linear")], 0.9, "propagate", 1, True, "one", True
+)
+@example(
+    1, 600, "ties", "last", [("quantile", 0.5, "lower")], 0, "greatest", 30, True, "some", True
+)
 def test_brute_force(
-    seed, n, values, style, wanted, nulls, nans, least, fast, pieces
+    seed, n, values, style, wanted, nulls, nans, least, fast, pieces, spare
 ):  # fmt: skip
     rng = np.random.default_rng(seed)
     x, valid = VALUES[values](rng, n), None
     if nulls:
         valid = (rng.random(n) >= nulls).astype(np.uint8)
         x = np.where(valid == 1, x, x.dtype.type(0))
-    run = Run(x, *windows(rng, n, style), valid, nans)
+    run = Run(x, *windows(rng, n, style), valid, nans, spare)
     some = sorted(set(rng.integers(1, len(run.lo) + 1, 5).tolist()) - {len(run.lo)})
     cuts = {"one": (), "some": some, "each window": range(1, len(run.lo))}[pieces]
     answers = run.answer(wanted, cuts, least=least, fast=fast)
@@ -238,6 +249,8 @@ def test_large_windows_in_any_pieces(values, fast):
     # All rows; then batches, single rows, batches, and the rest one piece.
     cuts = [*range(500, 3_000, 499), 20_000, *range(20_001, 22_500), 24_000, *range(24_700, 26_000)]
     assert run.answer(wanted, cuts, fast=fast) == whole
+    bare = replace(run, spare=False)
+    assert bare.answer(wanted, [*cuts[:10], 20_000, 20_001, 20_300], fast=fast) == whole
     assert run.answer(wanted, [10, 20], fast=fast, least=TREE) == whole
     for window in range(0, n, 997):
         assert [found[window] for found in whole] == [run.expected(a, window) for a in wanted]
