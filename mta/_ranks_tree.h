@@ -315,42 +315,27 @@ static int mta_tree_split(mta_tree *t, mta_leaf *leaf, const mta_path *path) {
     return right ? mta_grow_root(t, right, count) : -1;
 }
 
-#if defined(__GNUC__)
-typedef int64_t mta_keys __attribute__((vector_size(32), aligned(8)));
-
 /* key[i] = the middle one of key[i - 1], k and key[i], from the back. */
 MTA_INLINE void mta_leaf_open(mta_leaf *leaf, int64_t k) {
-    const mta_keys x = {k, k, k, k};
+    const mta_i4 x = {k, k, k, k};
     int64_t i;
     for (i = leaf->n & ~(int64_t)3; i >= 0; i -= 4) {
-        mta_keys a, b, less;
-        memcpy(&a, leaf->key + i - 1, sizeof(a));
-        memcpy(&b, leaf->key + i, sizeof(b));
-        less = a < x;
+        mta_i4 a = MTA_I4(leaf->key + i - 1), b = MTA_I4(leaf->key + i), less = a < x;
         a = (x & less) | (a & ~less);
         less = a < b;
-        a = (a & less) | (b & ~less);
-        memcpy(leaf->key + i, &a, sizeof(a));
+        MTA_I4(leaf->key + i) = (a & less) | (b & ~less);
     }
 }
 
 /* From the first key that is not less than k on, the next one. */
 MTA_INLINE void mta_leaf_close(mta_leaf *leaf, int64_t k) {
-    const mta_keys x = {k, k, k, k};
+    const mta_i4 x = {k, k, k, k};
     int64_t i;
     for (i = 0; i < leaf->n; i += 4) {
-        mta_keys a, b, less;
-        memcpy(&a, leaf->key + i, sizeof(a));
-        memcpy(&b, leaf->key + i + 1, sizeof(b));
-        less = a < x;
-        a = (a & less) | (b & ~less);
-        memcpy(leaf->key + i, &a, sizeof(a));
+        mta_i4 a = MTA_I4(leaf->key + i), b = MTA_I4(leaf->key + i + 1), less = a < x;
+        MTA_I4(leaf->key + i) = (a & less) | (b & ~less);
     }
 }
-#else
-MTA_INLINE void mta_leaf_open(mta_leaf *leaf, int64_t k) { (void)leaf, (void)k; }
-MTA_INLINE void mta_leaf_close(mta_leaf *leaf, int64_t k) { (void)leaf, (void)k; }
-#endif
 
 MTA_INLINE void mta_leaf_insert(mta_leaf *leaf, int64_t k, const int fast) {
     if (fast) {

@@ -250,7 +250,7 @@ def test_large_windows_in_any_pieces(values, fast):
     cuts = [*range(500, 3_000, 499), 20_000, *range(20_001, 22_500), 24_000, *range(24_700, 26_000)]
     assert run.answer(wanted, cuts, fast=fast) == whole
     bare = replace(run, spare=False)
-    assert bare.answer(wanted, [*cuts[:10], 20_000, 20_001, 20_300], fast=fast) == whole
+    assert bare.answer(wanted, [*cuts[:8], 20_300], fast=fast) == whole
     assert run.answer(wanted, [10, 20], fast=fast, least=TREE) == whole
     for window in range(0, n, 997):
         assert [found[window] for found in whole] == [run.expected(a, window) for a in wanted]
