@@ -16,6 +16,7 @@ cdef extern from "_fronts.h":
         AHEAD "MTA_AHEAD"
     void fronts "mta_fronts"(const int64_t* ts, int64_t f, int64_t high, const int64_t* t, int64_t n,
                              int64_t span, int64_t* out) nogil
+    void count_on "mta_count_on"(int64_t start, int64_t stop, int64_t by, int64_t* out) nogil
     bint has_ties "mta_has_ties"(const int64_t* ts, int64_t n) nogil
 
 
@@ -146,8 +147,7 @@ cdef void shift(int64_t start, int64_t stop, int64_t by, int64_t begin, int64_t 
     cdef int64_t i, low = min(max(start, begin - by), stop), high = max(min(stop, end - by), low)
     for i in range(start, low):
         out[i] = begin
-    for i in range(low, high):
-        out[i] = i + by
+    count_on(low, high, by, out)
     for i in range(high, stop):
         out[i] = end
 

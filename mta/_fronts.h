@@ -98,6 +98,14 @@ MTA_TWICE(void, mta_fronts,
            int64_t *out),
           ts, f, high, t, n, span, out)
 
+/* out[i] = i + by, for start <= i < stop. */
+MTA_INLINE void mta_count_on_body(int wide, int64_t start, int64_t stop, int64_t by, int64_t *out) {
+    int64_t i;
+    for (i = start; i < stop; i++) out[i] = i + by;
+}
+MTA_TWICE(void, mta_count_on, (int64_t start, int64_t stop, int64_t by, int64_t *out), start, stop,
+          by, out)
+
 /* Whether two of n times that follow each other are equal. */
 MTA_INLINE int mta_has_ties_body(int wide, const int64_t *ts, int64_t n) {
     int64_t i, found = 0;

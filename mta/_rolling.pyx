@@ -9,7 +9,7 @@ They give what ``Forest.slide`` would, to the last bit of every double, in fewer
 - float sums keep the forest's association, node by node, in blocks of 16 rows (`BlockScan`).
 """
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 from mta._core cimport (
@@ -96,8 +96,8 @@ cdef struct Halves:
 
 
 cdef enum:
-    BLOCK_BITS = 4
-    STRETCH = 256     # rows that the fronts, or the backs, of one run of windows may cover
+    BLOCK_BITS = 4      # 16 rows in a block,
+    STRETCH_BITS = 4    # 16 blocks in a stretch
 
 
 cdef extern from "_sum_blocks.h":
@@ -108,10 +108,23 @@ cdef extern from "_sum_blocks.h":
     ctypedef struct RowSums "mta_row_sums":
         double* hi
         double* lo
+    ctypedef struct Sum "mta_sum":
+        double hi
+        double lo
+    ctypedef struct Stretch "mta_stretch":
+        double* hi
+        double* lo
     enum:
         BLOCK "MTA_BLOCK"
+        STRETCH "MTA_STRETCH"
         TASKS "MTA_TASKS"
     void block_sums "mta_block_sums"(const double** rows, double* hi, double* lo) nogil
+    void stretch_nodes "mta_stretch_nodes"(Stretch* n) nogil
+    void stretch_suffixes "mta_stretch_suffixes"(const Stretch* n, int first, int last, int split,
+                                                 const Sum* end, int64_t k, Sums* whole,
+                                                 Sums* after) nogil
+    void stretch_prefixes "mta_stretch_prefixes"(const Stretch* n, int split, int first, int last,
+                                                 const Sum* begin, int64_t k, Sums* before) nogil
     void block_suffixes "mta_block_suffixes"(const double** rows, const Sums* whole, const Sums* after,
                                              int64_t k, double* hi, double* lo) nogil
     void block_prefixes "mta_block_prefixes"(const double** rows, const Sums* before, int64_t k,
@@ -141,14 +154,16 @@ cdef struct SumRun:
 
 
 cdef struct BlockScan:
-    # The forest over whole blocks, whose sums are taken four at a time.
-    ForestState nodes
+    # The forest over stretches, and a ring with the nodes inside of each, down to blocks.
+    ForestState forest
+    Stretch* ring
+    int64_t capacity            # stretches that the ring can hold, a power of two
+    int64_t oldest              # block from which on block sums are known,
+    int64_t known               # and up to which
+    int64_t built               # stretch whose nodes were made last,
+    int64_t built_to            # when block sums were known up to here
     int64_t base
     int64_t last                # row after the newest one inside
-    int64_t ahead               # the block that node[0] is of, and how many are known
-    int64_t known
-    double node_hi[4]
-    double node_lo[4]
     # What is to be computed once there is enough of it: the sums from every row of the blocks that
     # hold fronts, to every row of those that hold backs, and what is answered from them.
     int fronts
@@ -226,7 +241,8 @@ cdef class MonoidKernel(Kernel):
     def __dealloc__(self):
         free(self.parts)
         free(self.halves.suffix)
-        forest_release(&self.blocks.nodes)
+        forest_release(&self.blocks.forest)
+        free(self.blocks.ring)
 
     def attach(self, columns, valid, int64_t first):
         if self.floats is not None:
@@ -482,9 +498,11 @@ cdef int64_t last_value(const Scan* scan, int64_t lo, int64_t hi) noexcept nogil
 # ---------------------------------------------------------- float sums: the forest in blocks
 
 cdef void block_scan_init(BlockScan* b, const Lift* how) noexcept nogil:
-    b.nodes.how = how[0]
-    b.nodes.capacity = 0
-    b.nodes.suffix = b.nodes.prefix = NULL
+    b.forest.how = how[0]
+    b.forest.capacity = 0
+    b.forest.suffix = b.forest.prefix = NULL
+    b.ring = NULL
+    b.capacity = 0
     b.last = -1
     b.fronts = b.backs = b.runs = 0
     block_scan_restart(b, 0)
@@ -492,8 +510,9 @@ cdef void block_scan_init(BlockScan* b, const Lift* how) noexcept nogil:
 
 cdef void block_scan_restart(BlockScan* b, int64_t base) noexcept nogil:
     b.base = base
-    b.ahead = b.known = 0
-    forest_restart(&b.nodes, 0)
+    b.oldest = b.known = 0
+    b.built = -1
+    forest_restart(&b.forest, 0)
 
 
 cdef int block_scan_slide(const Scan* scan, BlockScan* b, int64_t start, int64_t n) except -1 nogil:
@@ -512,7 +531,7 @@ cdef int block_scan_slide(const Scan* scan, BlockScan* b, int64_t start, int64_t
             stop = i + 1
         else:
             stop = stretch_end(scan, b, i, start + n, split)
-            plan_run(scan, b, start, i, stop)
+            plan_run(scan, b, start, i, stop, split)
         b.last = scan.hi[stop - 1]
         i = stop
     answer_runs(scan, b, start)
@@ -520,13 +539,15 @@ cdef int block_scan_slide(const Scan* scan, BlockScan* b, int64_t start, int64_t
 
 
 cdef int64_t stretch_end(const Scan* scan, const BlockScan* b, int64_t i, int64_t stop, int64_t split) noexcept nogil:
-    """After the last row of the run from i on that one split point and one stretch of sums serve."""
-    cdef int64_t front = b.base + min(split, ((scan.lo[i] - b.base) & -BLOCK) + STRETCH)
-    cdef int64_t back = b.base + min(split + (split & -split), ((scan.hi[i] - b.base) & -BLOCK) + STRETCH)
+    """After the last window of the run from i on that one split point serves, and room for the sums."""
+    cdef int64_t room = STRETCH * BLOCK
+    cdef int64_t front = b.base + min(split, ((scan.lo[i] - b.base) & -BLOCK) + room)
+    cdef int64_t back = b.base + min(split + (split & -split), ((scan.hi[i] - b.base) & -BLOCK) + room)
     return run_end(scan, i, stop, front, back)
 
 
-cdef int plan_run(const Scan* scan, BlockScan* b, int64_t start, int64_t i, int64_t stop) except -1 nogil:
+cdef int plan_run(const Scan* scan, BlockScan* b, int64_t start, int64_t i, int64_t stop,
+                  int64_t split) except -1 nogil:
     """Note the windows i..stop, which have one split point, and the blocks that they need."""
     cdef int64_t front = (scan.lo[i] - b.base) >> BLOCK_BITS, back = (scan.hi[i] - b.base) >> BLOCK_BITS
     cdef int64_t last_front = (scan.lo[stop - 1] - b.base) >> BLOCK_BITS
@@ -539,15 +560,86 @@ cdef int plan_run(const Scan* scan, BlockScan* b, int64_t start, int64_t i, int6
     b.run[b.runs].suffix = (b.fronts - front) * BLOCK - b.base
     b.run[b.runs].prefix = (b.backs - back) * BLOCK - b.base
     b.runs += 1
-    move_blocks(scan, b, front, back)
-    plan_fronts(scan, b, last_front)
-    plan_backs(scan, b, last_back)
+    know_blocks(scan, b, front, last_back)
+    if front >> STRETCH_BITS == back >> STRETCH_BITS:
+        plan_inside(b, front, last_front, split >> BLOCK_BITS, back, last_back)
+    else:
+        move_forest(b, front >> STRETCH_BITS, back >> STRETCH_BITS)
+        plan_fronts(b, front, last_front)
+        plan_backs(b, back, last_back)
+    note_rows(scan, b, front, last_front, back, last_back)
     return 0
 
 
-cdef int move_blocks(const Scan* scan, BlockScan* b, int64_t front, int64_t back) except -1 nogil:
-    """Make the forest that of the blocks [front, back)."""
-    cdef ForestState* s = &b.nodes
+cdef inline Stretch* stretch_at(const BlockScan* b, int64_t stretch) noexcept nogil:
+    return b.ring + (stretch & (b.capacity - 1))
+
+
+cdef Stretch* built_stretch(BlockScan* b, int64_t stretch) noexcept nogil:
+    """With the nodes over all blocks that are known."""
+    if b.built != stretch or b.built_to != b.known:
+        stretch_nodes(stretch_at(b, stretch))
+        b.built = stretch
+        b.built_to = b.known
+    return stretch_at(b, stretch)
+
+
+cdef int know_blocks(const Scan* scan, BlockScan* b, int64_t front, int64_t back) except -1 nogil:
+    """Have the sums of the blocks from the window's first on up to `back`, four at a time."""
+    cdef const double* rows[4]
+    cdef double hi[4]
+    cdef double lo[4]
+    cdef int64_t k, n
+    if front >= b.known or front < b.oldest:
+        b.oldest = b.known = front
+    reserve_ring(b, front >> STRETCH_BITS, (back + 3) >> STRETCH_BITS)
+    while b.known < back:
+        n = min(<int64_t> 4, (scan.rows - b.base) // BLOCK - b.known)
+        for k in range(4):
+            rows[k] = &scan.values[b.base + (b.known + min(k, n - 1)) * BLOCK].f
+        block_sums(rows, hi, lo)
+        for k in range(b.known, b.known + n):
+            stretch_at(b, k >> STRETCH_BITS).hi[k & (STRETCH - 1)] = hi[k - b.known]
+            stretch_at(b, k >> STRETCH_BITS).lo[k & (STRETCH - 1)] = lo[k - b.known]
+        b.known += n
+    return 0
+
+
+cdef int reserve_ring(BlockScan* b, int64_t first, int64_t last) except -1 nogil:
+    """Room for the stretches first..last."""
+    cdef int64_t capacity = max(<int64_t> 4, b.capacity), k
+    cdef Stretch* ring
+    if last - first < b.capacity:
+        return 0
+    while capacity <= last - first:
+        capacity *= 2
+    ring = <Stretch*> calloc(capacity, sizeof(Stretch))
+    if ring == NULL:
+        with gil:
+            raise MemoryError(f"a window of {(last - first) * STRETCH * BLOCK} rows")
+    for k in range(first, first + b.capacity):
+        ring[k & (capacity - 1)] = stretch_at(b, k)[0]
+    free(b.ring)
+    b.ring = ring
+    b.capacity = capacity
+    return 0
+
+
+cdef void plan_inside(BlockScan* b, int64_t front, int64_t last_front, int64_t split, int64_t back,
+                      int64_t last_back) noexcept nogil:
+    """The sums at blocks of windows that lie in one stretch."""
+    cdef Sum none = Sum(0.0, 0.0)
+    cdef Stretch* nodes = built_stretch(b, front >> STRETCH_BITS)
+    cdef int64_t base = front & -STRETCH
+    stretch_suffixes(nodes, front - base, last_front - base, split - base, &none, b.fronts,
+                     &b.whole, &b.after)
+    stretch_prefixes(nodes, split - base, back - base, last_back - base, &none, b.backs, &b.before)
+
+
+cdef int move_forest(BlockScan* b, int64_t front, int64_t back) except -1 nogil:
+    """Make it that of the stretches [front, back). Of the first one some blocks may have left before
+    their sums were known; then what it holds for this stretch is never asked for."""
+    cdef ForestState* s = &b.forest
     cdef FloatSum node
     if front >= s.back:
         s.front = s.back = front
@@ -555,68 +647,71 @@ cdef int move_blocks(const Scan* scan, BlockScan* b, int64_t front, int64_t back
     elif front > s.front:
         forest_evict_to(s, front, &node)
     while s.back < back:
-        node = block_node(scan, b, s.back)
-        forest_insert(s, &node)
+        insert_stretch(b)
     return 0
 
 
-cdef FloatSum block_node(const Scan* scan, BlockScan* b, int64_t block) noexcept nogil:
-    """The sum of a block whose rows are all there."""
-    cdef const double* rows[4]
-    cdef int64_t k
-    if not b.ahead <= block < b.ahead + b.known:
-        b.ahead = block
-        b.known = min(<int64_t> 4, (scan.rows - b.base) // BLOCK - block)
-        for k in range(4):
-            rows[k] = &scan.values[b.base + (block + min(k, b.known - 1)) * BLOCK].f
-        block_sums(rows, b.node_hi, b.node_lo)
-    return FloatSum(b.node_hi[block - b.ahead], b.node_lo[block - b.ahead])
+cdef int insert_stretch(BlockScan* b) except -1 nogil:
+    cdef Stretch* nodes = built_stretch(b, b.forest.back)
+    cdef FloatSum node
+    node = FloatSum(nodes.hi[2 * STRETCH - 2], nodes.lo[2 * STRETCH - 2])
+    return forest_insert(&b.forest, &node)
 
 
-cdef inline void keep_sum(Sums* sums, int k, const FloatSum* x) noexcept nogil:
-    # By parts: what was just written as two doubles is slow to read as one pair.
-    sums.hi[k] = x.hi
-    sums.lo[k] = x.lo
-
-
-cdef int plan_fronts(const Scan* scan, BlockScan* b, int64_t last) except -1 nogil:
-    """The blocks from the front of the forest up to `last`, to which it moves."""
-    cdef ForestState* s = &b.nodes
+cdef int plan_fronts(BlockScan* b, int64_t front, int64_t last) except -1 nogil:
+    """The suffixes at the blocks front..last; the forest's front moves on to the last one's stretch."""
+    cdef ForestState* s = &b.forest
     cdef FloatSum none = FloatSum(0.0, 0.0)
-    cdef FloatSum* whole
-    cdef int64_t first = s.front, block
-    cdef int k = b.fronts
-    for block in range(first, last + 1):
-        forest_evict_to(s, block, &none)
-        b.front_rows[k] = &scan.values[b.base + block * BLOCK].f
-        whole = (<FloatSum*> s.suffix) + lowest_bit(s.split - block)
-        keep_sum(&b.whole, k, whole)
-        if block > first:
-            keep_sum(&b.after, k - 1, whole)
-        k += 1
-    keep_sum(&b.after, k - 1, forest_open_front(s, &none) if s.split - last > 1 else &none)
-    b.fronts = k
+    cdef const FloatSum* end
+    cdef Sum after
+    cdef int64_t stretch, k = b.fronts, base, first
+    for stretch in range(front >> STRETCH_BITS, (last >> STRETCH_BITS) + 1):
+        forest_evict_to(s, stretch, &none)
+        base = stretch * STRETCH
+        first = max(front - base, <int64_t> 0)
+        end = forest_open_front(s, &none) if s.split - stretch > 1 else &none
+        after = Sum(end.hi, end.lo)
+        stretch_suffixes(stretch_at(b, stretch), first, min(last - base, <int64_t> STRETCH - 1), STRETCH,
+                         &after, k, &b.whole, &b.after)
+        if first == 0:
+            end = (<FloatSum*> s.suffix) + lowest_bit(s.split - stretch)
+            b.whole.hi[k] = end.hi
+            b.whole.lo[k] = end.lo
+        k += STRETCH - first
     return 0
 
 
-cdef int plan_backs(const Scan* scan, BlockScan* b, int64_t last) except -1 nogil:
-    """The blocks from the back of the forest up to `last`, to which it moves."""
-    cdef ForestState* s = &b.nodes
-    cdef FloatSum node = FloatSum(0.0, 0.0)
+cdef int plan_backs(BlockScan* b, int64_t back, int64_t last) except -1 nogil:
+    """The prefixes at the blocks back..last; the forest's back moves on to the last one's stretch."""
+    cdef ForestState* s = &b.forest
+    cdef const FloatSum* end
+    cdef Sum begin
+    cdef int64_t stretch, k = b.backs, base, first
+    for stretch in range(s.back, (last >> STRETCH_BITS) + 1):
+        if stretch > s.back:
+            insert_stretch(b)
+        begin = Sum(0.0, 0.0)
+        if stretch > s.split:
+            end = (<FloatSum*> s.prefix) + lowest_bit(stretch - s.split)
+            begin = Sum(end.hi, end.lo)
+        base = stretch * STRETCH
+        first = max(back - base, <int64_t> 0)
+        stretch_prefixes(built_stretch(b, stretch), 0, first, min(last - base, <int64_t> STRETCH - 1), &begin,
+                         k, &b.before)
+        k += STRETCH - first
+    return 0
+
+
+cdef void note_rows(const Scan* scan, BlockScan* b, int64_t front, int64_t last_front, int64_t back,
+                    int64_t last_back) noexcept nogil:
+    """Where the rows of the planned blocks are."""
     cdef int64_t block
-    cdef int k = b.backs
-    for block in range(s.back, last + 1):
-        if block > s.back:
-            node = block_node(scan, b, s.back)
-            forest_insert(s, &node)
-        if block > s.split:
-            keep_sum(&b.before, k, (<FloatSum*> s.prefix) + lowest_bit(block - s.split))
-        else:
-            b.before.hi[k] = b.before.lo[k] = 0.0
-        b.back_rows[k] = whole_block(scan, b, block)
-        k += 1
-    b.backs = k
-    return 0
+    for block in range(front, last_front + 1):
+        b.front_rows[b.fronts] = &scan.values[b.base + block * BLOCK].f
+        b.fronts += 1
+    for block in range(back, last_back + 1):
+        b.back_rows[b.backs] = whole_block(scan, b, block)
+        b.backs += 1
 
 
 cdef const double* whole_block(const Scan* scan, BlockScan* b, int64_t block) noexcept nogil:

@@ -90,10 +90,15 @@ MTA_INLINE void mta_mask(int wide, const uint8_t *valid, mta_i4 *mask) {
 
 /* Whether lo and hi rise by one from each of n windows to the next. */
 MTA_INLINE int mta_is_steady_body(int wide, const int64_t *lo, const int64_t *hi, int64_t n) {
-    int64_t i, first = lo[0], last = hi[0], other = 0;
-    if (lo[n - 1] - first != n - 1 || hi[n - 1] - last != n - 1) return 0;
-    for (i = 0; i < n; i++) other |= (lo[i] - i - first) | (hi[i] - i - last);
-    return other == 0;
+    int64_t i, first = lo[0], rows = hi[0] - first, other = 0;
+    mta_i4 at = {first, first + 1, first + 2, first + 3}, any = {0, 0, 0, 0};
+    if (lo[n - 1] - first != n - 1 || hi[n - 1] - lo[n - 1] != rows) return 0;
+    for (i = 0; i + 4 <= n; i += 4, at += 4) {
+        mta_i4 front = MTA_I4_CONST(lo + i);
+        any |= (front ^ at) | ((MTA_I4_CONST(hi + i) - front) ^ rows);
+    }
+    for (; i < n; i++) other |= (lo[i] - i - first) | (hi[i] - lo[i] - rows);
+    return (any[0] | any[1] | any[2] | any[3] | other) == 0;
 }
 MTA_TWICE(int, mta_is_steady, (const int64_t *lo, const int64_t *hi, int64_t n), lo, hi, n)
 

@@ -12,7 +12,7 @@
 
 #include "_simd.h"
 
-enum { MTA_BLOCK = 16, MTA_TASKS = 40 };
+enum { MTA_BLOCK = 16, MTA_STRETCH = 16, MTA_TASKS = 20 };
 
 /* Compensated sums, high and low parts apart: one of each of some blocks, or of each of their rows. */
 typedef struct {
@@ -98,6 +98,85 @@ MTA_INLINE void mta_block_sums_body(int wide, const double *const *rows, double 
     MTA_F4(lo) = quad[0].lo;
 }
 MTA_TWICE(void, mta_block_sums, (const double *const *rows, double *hi, double *lo), rows, hi, lo)
+
+/* The dyadic nodes over the blocks of one stretch: 16 blocks, 8 pairs of them, 4, 2, and all. */
+typedef struct {
+    double hi[2 * MTA_STRETCH - 1], lo[2 * MTA_STRETCH - 1];
+} mta_stretch;
+
+/* Where the node of a level over the blocks from `block` on stands. */
+MTA_INLINE int mta_node(int level, int block) { return 32 - (32 >> level) + (block >> level); }
+
+MTA_INLINE void mta_add_one(const double *ah, const double *al, const double *bh, const double *bl,
+                            double *hi, double *lo) {
+    double s = *ah + *bh, t = s - *ah, l = (*al + *bl) + ((*ah - (s - t)) + (*bh - t));
+    *hi = s;
+    *lo = l;
+}
+
+/* From the sums of the blocks the nodes above them. */
+MTA_INLINE void mta_stretch_nodes_body(int wide, mta_stretch *n) {
+    int i, from = 0;
+    for (i = 16; i < 31; i++, from += 2)
+        mta_add_one(&n->hi[from], &n->lo[from], &n->hi[from + 1], &n->lo[from + 1], &n->hi[i],
+                    &n->lo[i]);
+}
+MTA_TWICE(void, mta_stretch_nodes, (mta_stretch *n), n)
+
+/* whole[k], after[k]: from block `first` (and from the next one) to block `split`, and then what
+   stands there; the same for the blocks up to `last`. (What stands at block 0 of a stretch, before
+   one that the split lies beyond, is made of greater nodes.) */
+MTA_INLINE void mta_stretch_suffixes_body(int wide, const mta_stretch *n, int first, int last,
+                                          int split, const mta_sum *end, int64_t k,
+                                          mta_sums *whole, mta_sums *after) {
+    double hi[MTA_STRETCH + 1], lo[MTA_STRETCH + 1];
+    int j, level, node;
+    hi[split] = end->hi;
+    lo[split] = end->lo;
+    for (j = split - 1; j >= first; j--) {
+        level = __builtin_ctz((unsigned)(split - j));
+        node = mta_node(level, j);
+        mta_add_one(&n->hi[node], &n->lo[node], &hi[j + (1 << level)], &lo[j + (1 << level)], &hi[j],
+                    &lo[j]);
+        if (j <= last) {
+            whole->hi[k + j - first] = hi[j];
+            whole->lo[k + j - first] = lo[j];
+            after->hi[k + j - first] = hi[j + 1];
+            after->lo[k + j - first] = lo[j + 1];
+        }
+    }
+}
+MTA_TWICE(void, mta_stretch_suffixes,
+          (const mta_stretch *n, int first, int last, int split, const mta_sum *end, int64_t k,
+           mta_sums *whole, mta_sums *after),
+          n, first, last, split, end, k, whole, after)
+
+/* before[k]: what stands at block `split` and then the blocks from there to block `first`; the same
+   for the blocks up to `last`. */
+MTA_INLINE void mta_stretch_prefixes_body(int wide, const mta_stretch *n, int split, int first,
+                                          int last, const mta_sum *begin, int64_t k,
+                                          mta_sums *before) {
+    double hi[MTA_STRETCH], lo[MTA_STRETCH];
+    int j, level, node;
+    hi[split] = begin->hi;
+    lo[split] = begin->lo;
+    for (j = split; j <= last; j++) {
+        if (j > split) {
+            level = __builtin_ctz((unsigned)(j - split));
+            node = mta_node(level, j - (1 << level));
+            mta_add_one(&hi[j - (1 << level)], &lo[j - (1 << level)], &n->hi[node], &n->lo[node],
+                        &hi[j], &lo[j]);
+        }
+        if (j >= first) {
+            before->hi[k + j - first] = hi[j];
+            before->lo[k + j - first] = lo[j];
+        }
+    }
+}
+MTA_TWICE(void, mta_stretch_prefixes,
+          (const mta_stretch *n, int split, int first, int last, const mta_sum *begin, int64_t k,
+           mta_sums *before),
+          n, split, first, last, begin, k, before)
 
 /* The suffixes of four rows: s[0] is that of the first of them, `after` what stands after the last. */
 MTA_INLINE void mta_suffixes_of_four(const mta_f4 *x, const mta_sum4 *first, const mta_sum4 *pair,
