@@ -141,7 +141,9 @@ def _read_column(column: Any) -> list:
     if isinstance(column, pd.Series):
         return _read_pandas(column)
     if isinstance(column, pl.Series):
-        return column.to_list()
+        # Python's own times, which polars gives, have no nanoseconds.
+        in_ns = "'ns'" in str(column.dtype)
+        return column.to_arrow().to_pylist() if in_ns else column.to_list()
     if isinstance(column, (pa.Array, pa.ChunkedArray)):
         return column.to_pylist()
     if isinstance(column, np.ma.MaskedArray):

@@ -36,9 +36,11 @@ def is_what_is_in_it(got, values):
     return not differences(got, [{"v": e} for e in exact])
 
 
-@given(data(time_type="timestamp[us]", tick=10**6), st.sampled_from(KINDS))
-def test_columns_are_read_as_they_were_built(sample, kind):
-    got = in_ticks(read(build(kind, sample.columns)), "us")
+@pytest.mark.parametrize("unit", ["us", "ns"])
+@given(sample=data(time_type="int64", max_size=8), kind=st.sampled_from(KINDS))
+def test_columns_are_read_as_they_were_built(unit, sample, kind):
+    times = {"t": (f"timestamp[{unit}]", sample.columns["t"][1])}
+    got = in_ticks(read(build(kind, sample.columns | times)), unit)
     want = [{name: exactly(v) for name, v in row.items()} for row in sample.rows]
     assert not differences(got, want)
 
@@ -57,6 +59,11 @@ def lists_in_every_frame(type_, values):
         yield {"v": objects}
         yield {"v": np.ma.MaskedArray(objects, [v is None for v in values])}
         yield pd.DataFrame({"v": pd.Series(list(items), dtype=object)})
+
+
+def test_lists_of_times_keep_their_nanoseconds():
+    for frame in lists_in_every_frame(pa.timestamp("ns"), [[1, -1], None, []]):
+        assert in_ticks(read(frame), "ns") == [{"v": [1, -1]}, {"v": None}, {"v": []}]
 
 
 @given(ITEMS, st.data())
