@@ -139,6 +139,22 @@ def test_one_state_many_options(draw, fn):
     check(Rolling(aggs, "rows", draw.draw(st.integers(1, 8))), sample)
 
 
+@pytest.mark.parametrize("fn", EVERY)
+def test_the_same_answer_twice(fn):
+    """Whoever shares a state gets an answer of its own, also where only one of them is null."""
+    a = Agg(fn, "b" if fn in ("any", "all") else "x", other="y" if fn in PAIRED else None)
+    spec = Rolling({"one": a, "two": a, "four": a._replace(min_count=4)}, "rows", 5)
+    columns = {"x": [2.0, None, 1.0, 4.0, 8.0, 8.0, 0.5], "y": [1.0, 1.0, 2.0, 0.0, 5.0, 1.0, 1.0]}
+    check(spec, table(b=("bool", [None, True, False, True, True, None, True]), **columns))
+
+
+@pytest.mark.parametrize("fn", ["sum", "product"])
+def test_an_answer_that_is_null_need_not_fit(fn):
+    columns = {"i": ("int64", [2**62, 2**62, 5, None, 1, 1, 1])}
+    check(Rolling({"a": Agg(fn, "i", min_count=3)}, "rows", 2), table(**columns))
+    check(Rolling({"a": Agg(fn, "i", min_count=3)}, "rows", 3, lag=-2), table(**columns))
+
+
 QUANTILE_SPECS = {
     f"{interp}_{nan}_{number}": Agg("quantile", "x", nan=nan, q=q, interp=interp)
     for interp in INTERPOLATIONS
