@@ -59,7 +59,8 @@ def others_than(exact: Exact) -> list:
     if value == []:
         return [None, (), [None], [[]]]
     if isinstance(value, list):
-        return [None, tuple(right), right + right[:1], right[:-1], [None, *right[1:]]]
+        shorter = [right[:-1]] if right else []
+        return [None, tuple(right), [*right, None], [None, *right[1:]], *shorter]
     if isinstance(value, (bool, str)):
         return [None, not value, str(value) + " "]
     if isinstance(value, int):
