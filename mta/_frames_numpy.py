@@ -51,6 +51,8 @@ class NumpyFrame(Frame):
     def encode(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         """Codes of text, bytes and records, by sorting."""
         data = self.data[name]
+        if data.dtype == object:
+            return encode_objects(name, data)
         codes = np.unique(np.asarray(data), return_inverse=True)[1].astype(np.int64)
         return codes, ~np.ma.getmaskarray(data) if isinstance(data, np.ma.MaskedArray) else None
 

@@ -187,7 +187,7 @@ class RawAnswers:
             raw, lengths = _lists(raw, valid)
             if like is not None and like.values is not None and not answers_rows(output.aggregate):
                 raw = raw.view(like.values.dtype)
-        elif valid is not None and raw.dtype.kind == "f" and output.need > output.natural_need:
+        elif valid is not None and raw.dtype.kind == "f":
             raw = np.where(valid, raw, np.nan)
         if places is not None:
             raw, lengths = _reorder(raw, lengths, places)
