@@ -221,9 +221,10 @@ cdef class Lowering:
 
     cdef int64_t run(self, const ForestOps* ops, const Lift* how, const void* parts, int64_t start,
                      int64_t n, const int64_t* lo, const int64_t* hi, const int64_t* counts) noexcept nogil:
-        """Lower parts[0..n) to the answers start..start + n; the first that overflows, or -1."""
+        """Lower parts[0..n) to the answers start..start + n; the first that overflows, or -1. One
+        that does keeps no other answer from being given."""
         cdef Wanted wanted
-        cdef int64_t failed
+        cdef int64_t failed, first = -1
         cdef int k
         for k in range(self.n):
             wanted = self.wanted[k]
@@ -232,9 +233,9 @@ cdef class Lowering:
             wanted.counts = counts + start if counts != NULL else NULL
             wanted.out += start
             failed = ops.lower(how, &wanted, parts, n)
-            if failed >= 0:
-                return start + failed
-        return -1
+            if failed >= 0 and (first < 0 or start + failed < first):
+                first = start + failed
+        return first
 
 
 cdef class Forest:

@@ -54,6 +54,7 @@ cdef class Counter:
 cdef class Kernel:
     cdef Scan scan
     cdef Counter counter
+    cdef public int64_t least    # values without which an answer is null, and need not fit its type
     cdef object owner       # keeps the rows alive that `scan` points to
     cdef object answers     # and the arrays that the answers go to
 

@@ -286,7 +286,22 @@ cdef class MonoidKernel(Kernel):
             return -1
         else:
             moments_slide(&self.scan, &self.halves, counts, start, n, <Moments*> self.parts)
-        return self.lowering.run(self.ops, &self.how, self.parts, start, n, lo, hi, counts)
+        return self.lower_parts(start, n, lo, hi, counts)
+
+    cdef int64_t lower_parts(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi,
+                             const int64_t* counts) noexcept nogil:
+        """The first window whose answer does not fit, of those that have the values for one."""
+        cdef int64_t done = 0, failed, count
+        while done < n:
+            failed = self.lowering.run(self.ops, &self.how, <char*> self.parts + done * self.ops.size,
+                                       start + done, n - done, lo, hi, counts)
+            if failed < 0:
+                return -1
+            count = counts[failed] if counts != NULL else hi[failed] - lo[failed]
+            if count >= self.least:
+                return failed
+            done = failed + 1 - start
+        return -1
 
     cdef void repeat_first(self, int64_t start, int64_t n) noexcept nogil:
         """The answers of the first output, for any other: of an extreme there is only one kind."""

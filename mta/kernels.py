@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,9 @@ Columns = dict[str, Column]
 def make_kernel(state: State, outputs: list[Output], columns: Columns, counter: Counter) -> Kernel:
     """A kernel that answers these outputs of one state."""
     sources = [columns[feed.column].source for feed in state.feeds]
-    return _MAKERS[state.name](state, [o.aggregate for o in outputs], sources, counter)
+    # What an answer needs: a null one need not fit in 64 bits.
+    aggregates = [replace(o.aggregate, min_count=o.need) for o in outputs]
+    return _MAKERS[state.name](state, aggregates, sources, counter)
 
 
 Make = Callable[[State, list[Aggregate], list[str], Counter], Kernel]
@@ -45,7 +48,9 @@ def _tally(state: State, aggs: list[Aggregate], sources: list[str], counter: Cou
 
 def _monoid(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
     wanted = [(_LOWERINGS.get(a.fn, a.fn), a.ddof) for a in aggs]
-    return MonoidKernel(counter, state.name, sources[0], state.nan, wanted)
+    kernel = MonoidKernel(counter, state.name, sources[0], state.nan, wanted)
+    kernel.least = min(a.min_count for a in aggs)
+    return kernel
 
 
 def _sum(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
@@ -84,7 +89,7 @@ def _weighted(state: State, aggs: list[Aggregate], sources: list[str], counter: 
 
 
 def _products(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
-    return ProductsKernel(counter, sources[0], [(a.fn, 0) for a in aggs])
+    return ProductsKernel(counter, sources[0], [(a.fn, a.min_count) for a in aggs])
 
 
 def _runs(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:

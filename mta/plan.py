@@ -96,8 +96,13 @@ class Plan:
         return [o for o in self.outputs if o.state == state]
 
     def asked(self, state: State) -> list[Output]:
-        """The same without repetitions: one for every question to the kernel."""
-        return list({o.question: o for o in reversed(self.of_state(state))}.values())[::-1]
+        """The same without repetitions: of every question to the kernel, the one that needs least."""
+        asked: dict[Any, Output] = {}
+        for output in self.of_state(state):
+            known = asked.setdefault(output.question, output)
+            if output.need < known.need:
+                asked[output.question] = output
+        return list(asked.values())
 
     def of_input(self, source: Input | None) -> list[Output]:
         """The answers that count the same rows (None: all of them)."""
