@@ -69,8 +69,10 @@ def summary(everything: Iterable[Measured]) -> Table:
     """Least and greatest ratio over the windows, by subject, aggregate and peer."""
     table = [["subject", "aggregate", "peer", "least ×", "greatest ×"]]
     for measured in everything:
-        for aggregate in dict.fromkeys(line.point["aggregate"] for line in measured.lines):
-            lines = [line for line in measured.lines if line.point["aggregate"] == aggregate]
+        for aggregate in dict.fromkeys(line.point.get("aggregate", "") for line in measured.lines):
+            lines = [
+                line for line in measured.lines if line.point.get("aggregate", "") == aggregate
+            ]
             for peer, ours in pairs(measured.runners):
                 ratios = [ratio(line, peer, ours) for line in lines]
                 mark = MARK if any(peer.name in line.wrong for line in lines) else ""

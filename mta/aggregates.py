@@ -96,7 +96,7 @@ def sum(
     """Sum, exact for integers.
 
     Integers are summed in 128 bits. Floats err by at most ``2^-52 |sum| + n^2 2^-104 sum|x|`` over
-    the rows inside (docs/numerics.md), and nothing that has left the window counts.
+    the rows inside, and nothing that has left the window counts.
 
     Parameters
     ----------
