@@ -96,7 +96,7 @@ class Plan:
         return [o for o in self.outputs if o.state == state]
 
     def asked(self, state: State) -> list[Output]:
-        """The same without repetitions: of equal questions to the kernel, the one that needs least."""
+        """The same without repetitions: of equal questions, the one that needs least."""
         asked: dict[Any, Output] = {}
         for output in self.of_state(state):
             known = asked.setdefault(output.question, output)
