@@ -55,6 +55,8 @@ cdef class KernelState:
         """The answers over the rows [front, to), by question, where there are enough values."""
         cdef RawColumn column = self.input.column
         columns = self.columns()
+        if self.state.name == "ranks":
+            self.make()    # its tree wants the rows that leave, which have gone from here
         room = [answer_room(o, columns, 1) for o in self.outputs]
         mask = None if self.input.mask is None else self.input.mask.view()
         self.counter.attach(mask, column.values.first)

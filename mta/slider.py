@@ -166,9 +166,9 @@ class RawAnswers:
         places : which window is answered first, second, …; None: in their order
         to_column : from row numbers of the kernels to places in `columns`; None: they are these
         """
-        return [
-            self._answer(o, places, to_column or (lambda rows: rows)) for o in self.plan.outputs
-        ]
+        to_column = to_column or (lambda rows: rows)
+        made = [self._answer(output, places, to_column) for output in self.plan.outputs]
+        return [_apart(answer, made[:place]) for place, answer in enumerate(made)]
 
     def _answer(
         self,
@@ -196,6 +196,12 @@ class RawAnswers:
             return Answer(output.name, raw, valid, like, lengths=lengths)
         assert like is not None  # a row stands for its value
         return taken_answer(output.name, like, to_column(raw), valid, lengths)
+
+
+def _apart(answer: Answer, others: list[Answer]) -> Answer:
+    """The answer in memory of its own, which is its owner's to write to."""
+    shared = any(np.may_share_memory(answer.values, other.values) for other in others)
+    return replace(answer, values=answer.values.copy()) if shared else answer
 
 
 def _lists(raw: Lists, valid: Mask | None) -> tuple[NDArray[Any], NDArray[np.int64]]:
