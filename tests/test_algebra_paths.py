@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mta._algebra import (
     PairsKernel,
     PowersKernel,
@@ -16,7 +17,6 @@ from mta._algebra import (
     RunsKernel,
     WeightedMeanKernel,
 )
-
 from mta._bounds import GivenBounds
 from mta._kernel import KEPT, Counter, slide
 from test_algebra import FACTORS, PAIRS, POWERS, VALUES, answers, intervals, nulls
