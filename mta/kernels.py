@@ -41,9 +41,7 @@ def make_kernel(state: State, outputs: list[Output], columns: Columns, counter: 
 Make = Callable[[State, list[Aggregate], list[str], Counter], Kernel]
 
 
-def _tally(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
-    wanted = [(a.fn, a.k) if a.fn == "most_common" else a.fn for a in aggs]
-    return TallyKernel(counter, wanted)
+_LOWERINGS = {"any": "max", "all": "min"}
 
 
 def _monoid(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
@@ -62,18 +60,6 @@ def _sum(state: State, aggs: list[Aggregate], sources: list[str], counter: Count
     if sources[0] == "float" and state.numerics == "fast":
         return FastSumKernel(counter, wanted)
     return _monoid(state, aggs, sources, counter)
-
-
-def _ranks(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
-    wanted = [("top", a.k) if a.fn == "top_k" else ("quantile", a.q, a.interp) for a in aggs]
-    return RanksKernel(counter, sources[0], state.nan, wanted)
-
-
-def _user(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
-    return make_user_kernel(state.monoid, counter, sources)
-
-
-_LOWERINGS = {"any": "max", "all": "min"}
 
 
 def _powers(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
@@ -108,6 +94,20 @@ def _arg(state: State, aggs: list[Aggregate], sources: list[str], counter: Count
 
 def _list(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
     return ListKernel(counter)
+
+
+def _tally(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
+    wanted = [(a.fn, a.k) if a.fn == "most_common" else a.fn for a in aggs]
+    return TallyKernel(counter, wanted)
+
+
+def _ranks(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
+    wanted = [("top", a.k) if a.fn == "top_k" else ("quantile", a.q, a.interp) for a in aggs]
+    return RanksKernel(counter, sources[0], state.nan, wanted)
+
+
+def _user(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
+    return make_user_kernel(state.monoid, counter, sources)
 
 
 _MAKERS: dict[str, Make] = {
@@ -161,12 +161,11 @@ def answer_room(output: Output, columns: Columns, n: int) -> Any:
         return Lists(n)
     if gives == "user":
         return answer_array(user_type(aggregate, columns), n)
-    if gives == "int" or answers_rows(aggregate) or aggregate.column is None:
-        return np.empty(n, np.int64)
+    if gives == "int" or answers_rows(aggregate) or FUNCTIONS[aggregate.fn].state == "arg":
+        return np.empty(n, np.int64)  # counts, rows and distances between rows
+    assert aggregate.column is not None
     source = columns[aggregate.column].source
     whole = keeps_type(aggregate) or (gives == "total" and aggregate.overflow != "float")
-    if not whole and aggregate.fn in ("arg_min", "arg_max"):
-        return np.empty(n, np.int64)
     if not whole or source == "float":
         return np.empty(n, np.float64)
     return np.empty(n, np.uint64 if source == "uint" else np.int64)

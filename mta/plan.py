@@ -64,11 +64,6 @@ class Output:
         """What the kernel is asked, however many values the answer then needs."""
         return self.state, replace(self.aggregate, min_count=0)
 
-    @property
-    def natural_need(self) -> int:
-        """What it would need without min_count and min_periods."""
-        return replace(self.aggregate, min_count=0).needed(0)
-
 
 @dataclass(frozen=True)
 class Plan:

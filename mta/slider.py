@@ -69,9 +69,10 @@ class Slider:
             source: Counter([o.need for o in plan.of_input(source)])
             for source in [None, *plan.inputs]
         }
+        self.asked = {state: plan.asked(state) for state in plan.states}
         self.kernels: dict[State, Kernel] = {
-            state: make_kernel(state, plan.asked(state), columns, self.counters[state.input])
-            for state in plan.states
+            state: make_kernel(state, outputs, columns, self.counters[state.input])
+            for state, outputs in self.asked.items()
         }
 
     def slide(self, rows: Rows, bounds: Bounds, windows: int, columns: Columns) -> RawAnswers:
@@ -91,7 +92,7 @@ class Slider:
         for state, kernel in self.kernels.items():
             feeds = [rows.feed(feed) for feed in state.feeds]
             kernel.attach(feeds, _bytes(rows.valid(state.input)), rows.first)
-            kernel.answer_to([raw.room(output) for output in self.plan.asked(state)])
+            kernel.answer_to([raw.room(output) for output in self.asked[state]])
         failed = slide(bounds, list(self.counters.values()), list(self.kernels.values()))
         if failed is not None:
             raise AnswerOverflowError(self._overflown(failed[0]), failed[1])
