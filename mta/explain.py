@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mta.monoids import UserMonoid
 from mta.plan import Input, Plan, State, make_plan
 from mta.windows import Rolling
 
@@ -38,7 +39,6 @@ _COSTS = {
     "arg": Costs("a queue of the rows that may still become the extreme", 10, 0, 16),
     "ranks": Costs("order statistics, shared by all quantiles: O(log n) a row", 80, 16, 16),
     "tally": Costs("counts of values by hash: O(log distinct) a row", 60, 16, 32),
-    "user": Costs("a monoid of your own, in two halves: about 3 combines a row", 30, 0, 32),
     "list": Costs("the rows inside, written out: O(rows inside) a row", 10),
 }
 _SUMS = {
@@ -68,8 +68,20 @@ def explain(spec: Rolling) -> str:
 
 
 def _costs(state: State) -> Costs:
+    if state.monoid is not None:
+        return _user_costs(state.monoid)
     special = _SUMS.get(state.numerics) if state.name == "sum" else None
     return special or _COSTS[state.name]
+
+
+def _user_costs(monoid: UserMonoid) -> Costs:
+    """Whether it is compiled shows when the types of its columns are known."""
+    if monoid.compiled:
+        return Costs("a monoid of your own, compiled, in two halves: 3 combines a row", 5, 0, 32)
+    why = monoid.why_python
+    how = f"through Python ({why})" if why else "compiled if it can be, at its first use"
+    way = f"a monoid of your own, {how}, in two halves: 3 combines a row"
+    return Costs(way, 400 if why else 5, 0, 32)
 
 
 def _state_line(plan: Plan, state: State) -> str:

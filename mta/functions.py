@@ -117,18 +117,20 @@ class Aggregate:
                 raise SpecError(f"agg.{self.fn}: {name}={value!r} means nothing to it")
 
     def __repr__(self) -> str:
-        if self.monoid is not None:
-            return f"{self.monoid!r}({', '.join(map(repr, self.columns))})"
         names = FUNCTIONS[self.fn].columns
+        if self.monoid is not None:
+            names = names * len(self.columns)
         shown = [
             f"{name[:-1]}={column!r}" if place and name.endswith("?") else repr(column)
             for place, (name, column) in enumerate(zip(names, self.columns, strict=False))
         ]
         for name in _CHECKS:
             value = getattr(self, name)
-            if value != _DEFAULTS[name] or (name == "q" and self.fn == "quantile"):
+            told = name == "q" and self.fn == "quantile"
+            if (value != _DEFAULTS[name] or told) and name != "monoid":
                 shown.append(f"{name}={value!r}")
-        return f"agg.{self.fn}({', '.join(shown)})"
+        head = f"agg.{self.fn}" if self.monoid is None else repr(self.monoid)
+        return f"{head}({', '.join(shown)})"
 
     @property
     def columns(self) -> tuple[str, ...]:

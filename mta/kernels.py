@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -32,7 +32,8 @@ Columns = dict[str, Column]
 
 def make_kernel(state: State, outputs: list[Output], columns: Columns, counter: Counter) -> Kernel:
     """A kernel that answers these outputs of one state."""
-    sources = [columns[feed.column].source for feed in state.feeds]
+    mine = [columns[feed.column] for feed in state.feeds]
+    sources = user_sources(mine) if state.name == "user" else [column.source for column in mine]
     # What an answer needs: a null one need not fit in 64 bits.
     aggregates = [replace(o.aggregate, min_count=o.need) for o in outputs]
     return _MAKERS[state.name](state, aggregates, sources, counter)
@@ -107,7 +108,7 @@ def _ranks(state: State, aggs: list[Aggregate], sources: list[str], counter: Cou
 
 
 def _user(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
-    return make_user_kernel(state.monoid, counter, sources)
+    return make_user_kernel(state.monoid, counter, sources, min(a.min_count for a in aggs))
 
 
 _MAKERS: dict[str, Make] = {
@@ -146,9 +147,15 @@ def keeps_type(aggregate: Aggregate) -> bool:
     return FUNCTIONS[aggregate.fn].gives in ("own", "bool", "list")
 
 
+def user_sources(columns: Iterable[Column]) -> list[str]:
+    """What a user's monoid calls the types of its columns: to it, booleans are no integers."""
+    return ["bool" if column.kind == "bool" else column.source for column in columns]
+
+
 def user_type(aggregate: Aggregate, columns: Columns) -> str:
     """What a user's monoid gives over columns of these types."""
-    program = aggregate.monoid.program([columns[name].source for name in aggregate.columns])
+    sources = user_sources(columns[name] for name in aggregate.columns)
+    program = aggregate.monoid.program(sources)
     gives: str = program.gives
     return gives
 

@@ -1,14 +1,17 @@
-"""The README's Python examples, run."""
+"""The Python examples of the README and the docs, run."""
 
 from __future__ import annotations
 
 import doctest
 from pathlib import Path
 
-README = Path(__file__).parent.parent / "README.md"
+import pytest
+
+ROOT = Path(__file__).parent.parent
 
 
-def test_examples_of_the_readme():
-    failed, attempted = doctest.testfile(str(README), module_relative=False)
+@pytest.mark.parametrize("name", ["README.md", "docs/user-monoids.md"])
+def test_examples(name):
+    failed, attempted = doctest.testfile(str(ROOT / name), module_relative=False)
     assert attempted > 0
     assert failed == 0

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mta._bounds import GivenBounds
-from mta._kernel import KEPT, Counter, slide
+from mta._kernel import Counter, slide
 from mta.monoids import UserMonoid, answer_array, make_user_kernel, settled
 
 try:
@@ -116,7 +116,7 @@ def run(monoid, columns, valid, lo, hi, way, cuts=(), restart=()):
             kernel = make_user_kernel(monoid, counter, sources, compiled=way)
             if marks is not None:
                 kernel.resume(marks)
-        first, end = max(lo[start] - KEPT, 0), hi[stop - 1]
+        first, end = lo[start], hi[stop - 1]
         mask = None if valid is None else valid[first:end]
         counter.attach(mask, first)
         counter.answer_to([(None, None)])

@@ -1,0 +1,119 @@
+"""User monoids in a spec: every kind of frame, pushes in chunks, and what can't be."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+import mta
+from kinds import KINDS, build, read
+from mta import agg
+from mta.errors import DataError, SpecError
+from oracle import NULL_OR_NAN
+
+VWAP = agg.monoid(
+    lambda price, volume: (price * volume, volume),
+    lambda a, b: (a[0] + b[0], a[1] + b[1]),
+    lambda p: p[0] / p[1],
+    zero=(0.0, 0.0),
+    name="vwap",
+)
+ABOVE = agg.monoid(lambda x: x > 2, lambda a, b: a or b, zero=False, columns="p")
+ITEMS = agg.monoid(lambda x: [x], lambda a, b: a + b, zero=list, columns=["p"])
+TRADES = {
+    "t": ("int64", [3, 1, 2, 5]),
+    "p": ("float64", [1.0, 2.0, None, 4.0]),
+    "v": ("int64", [1, 2, 1, 3]),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_frame(kind):
+    spec = mta.rolling("3i", on="t").agg(
+        VWAP("p", "v"), two=VWAP("p", "v", min_count=2), above=ABOVE, items=ITEMS
+    )
+    got = read(spec(build(kind, TRADES)))
+    assert [row["p_vwap"] for row in got] == [5 / 3, 2.0, 2.0, 3.25]
+    assert [row["two"] for row in got[::3]] == [5 / 3, 3.25]
+    assert all(row["two"] in (None, NULL_OR_NAN) for row in got[1:3])
+    assert [row["above"] for row in got] == [False, False, False, True]
+    assert [list(row["items"]) for row in got] == [[2.0, 1.0], [2.0], [2.0], [1.0, 4.0]]
+
+
+def test_pushed_rows_and_batches_get_the_same_answers():
+    rng = np.random.default_rng(1)
+    rows = {"p": rng.normal(size=300) ** 3, "v": rng.random(300)}
+    spec = mta.rolling(20).agg(w=VWAP("p", "v"))
+    whole = spec(rows)["w"]
+    op = spec.stream()
+    pieces = [op.push({k: x[i : i + 37] for k, x in rows.items()})["w"] for i in range(0, 300, 37)]
+    np.testing.assert_array_equal(np.concatenate(pieces), whole)
+    window = mta.Window(VWAP("p", "v"), mta.last(20))
+    pushed = [window.push(p=p, v=v) for p, v in zip(*rows.values(), strict=True)]
+    np.testing.assert_allclose(pushed, whole, rtol=1e-12)
+
+
+SPREADS = {
+    "numbers": agg.monoid(
+        lambda x: (x, 1),
+        lambda a, b: (a[0] + b[0], a[1] + b[1]),
+        lambda p: p[0] / (p[1] - 1),
+        zero=(0.0, 0),
+    ),
+    "lists": agg.monoid(
+        lambda x: [x], lambda a, b: a + b, lambda p: sum(p) / (len(p) - 1), zero=list
+    ),
+}
+
+
+@pytest.mark.parametrize("options", [{"min_count": 2}, {"min_periods": 2}])
+@pytest.mark.parametrize("partial", sorted(SPREADS))
+def test_too_few_values_are_not_lowered(options, partial):
+    """Through Python, that of a single row would be a ZeroDivisionError."""
+    spread = SPREADS[partial]
+    mine = {"min_count": options.get("min_count", 0)}
+    spec = mta.rolling(3, min_periods=options.get("min_periods")).agg(
+        two=spread("x", **mine), three=spread("x", min_count=3)
+    )
+    got = spec({"x": np.array([1.0, 2.0, 3.0])})
+    np.testing.assert_array_equal(got["two"], [np.nan, 3.0, 3.0])
+    np.testing.assert_array_equal(got["three"], [np.nan, np.nan, 3.0])
+
+
+def test_booleans_are_booleans_to_lift():
+    none_of = agg.monoid(lambda x: not x, lambda a, b: a and b, zero=True, columns="x")
+    texts = agg.monoid(lambda x: f"{x} ", lambda a, b: a + b, zero="", columns="x")
+    rows = {"x": np.array([True, False, False])}
+    got = mta.rolling(2).agg(none=none_of, texts=texts)(rows)
+    assert got["none"].tolist() == [False, False, True]
+    assert got["texts"].tolist() == ["True ", "True False ", "False False "]
+
+
+def test_objects_in_polars():
+    answers = mta.rolling(2).agg(x=agg.monoid(lambda x: {x}, set.union, zero=set, columns="p"))
+    assert answers(pl.DataFrame({"p": [1, 2]}))["x"].to_list() == [{1}, {1, 2}]
+
+
+def test_it_prints_as_the_call():
+    made = agg.monoid(abs, max, zero=0, name="peak")("x", min_count=2)
+    assert repr(made) == "agg.monoid(abs, max, zero=0, name='peak')('x', min_count=2)"
+    assert made == agg.monoid(abs, max, zero=0, name="peak")("x", min_count=2)
+    assert made.default_name == "x_peak"
+
+
+def test_what_can_not_be():
+    with pytest.raises(SpecError, match="functions can't be written as JSON"):
+        mta.rolling(2).agg(VWAP("p", "v")).to_json()
+    with pytest.raises(SpecError, match="lift must take 1 value"):
+        VWAP("p")
+    with pytest.raises(SpecError, match="is not an aggregate"):
+        mta.rolling(2).agg(w=VWAP)
+    with pytest.raises(DataError, match="column 'p' is"):
+        mta.rolling(2).agg(VWAP("p", "v"))({"p": np.array(["a"]), "v": np.array([1.0])})
+
+
+def test_explain_says_how_it_runs():
+    spec = mta.rolling(2).agg(items=ITEMS)
+    spec({"p": np.array([1.0])})
+    assert "through Python (" in spec.explain()
