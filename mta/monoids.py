@@ -149,7 +149,7 @@ class UserMonoid:
     def program(self, sources: Sequence[str]) -> Program:
         """How it runs over columns of these types ("float", "int", "uint", "bool", "object").
 
-        Compiling takes a second or two and happens once per monoid and types.
+        Compiling takes about a second and happens once per monoid and types.
         """
         key = tuple(sources)
         if key not in self._programs:
