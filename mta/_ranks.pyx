@@ -59,7 +59,8 @@ cdef class RanksKernel(Kernel):
     """
 
     cdef mta_ranks state
-    cdef int64_t* found         # per quantile: 3 numbers for each window of a chunk
+    cdef int64_t* found         # per quantile: 3 numbers for each of `room` windows
+    cdef int64_t room
     cdef int64_t** out          # per quantile
     cdef list lists             # per top
     cdef public int64_t least
@@ -97,19 +98,32 @@ cdef class RanksKernel(Kernel):
 
     cdef int allocate(self, int quantiles, int tops) except -1:
         cdef mta_ranks* s = &self.state
-        cdef int k
         s.quantile = <mta_quantile*> calloc(quantiles + 1, sizeof(mta_quantile))
         s.top = <mta_top*> calloc(tops + 1, sizeof(mta_top))
-        self.found = <int64_t*> malloc((3 * quantiles * CHUNK + 1) * sizeof(int64_t))
         self.out = <int64_t**> calloc(quantiles + 1, sizeof(int64_t*))
         s.cursor = <mta_cursor*> calloc(quantiles + 1, sizeof(mta_cursor))
-        if s.quantile == NULL or s.cursor == NULL or s.top == NULL or self.found == NULL or self.out == NULL:
+        if s.quantile == NULL or s.cursor == NULL or s.top == NULL or self.out == NULL:
             raise MemoryError()
         s.quantiles, s.tops = quantiles, tops
-        for k in range(quantiles):
-            s.quantile[k].first = self.found + 3 * k * CHUNK
-            s.quantile[k].second = s.quantile[k].first + CHUNK
-            s.quantile[k].share = <double*> (s.quantile[k].second + CHUNK)
+        return 0
+
+    cdef int reserve(self, int64_t windows) except -1 nogil:
+        """Room for what is found for so many windows: a chunk of them in batch, but one where single
+        rows are pushed, perhaps to very many keys."""
+        cdef mta_ranks* s = &self.state
+        cdef int64_t* at
+        cdef int k
+        free(self.found)
+        self.room = 0
+        at = self.found = <int64_t*> malloc((3 * s.quantiles * windows + 1) * sizeof(int64_t))
+        if at == NULL:
+            no_memory(windows)
+        for k in range(s.quantiles):
+            s.quantile[k].first = at
+            s.quantile[k].second = at + windows
+            s.quantile[k].share = <double*> (at + 2 * windows)
+            at += 3 * windows
+        self.room = windows
         return 0
 
     @property
@@ -130,6 +144,7 @@ cdef class RanksKernel(Kernel):
         Kernel.attach(self, columns, valid, first)
         if not self.state.ranked and window.first < min(first, window.last):
             mta_ranks_clear(&self.state)    # what leaves the tree is gone: begin again
+            window.first = window.last = 0
         self.state.rows.values = <const int64_t*> self.scan.values
         self.state.rows.valid = self.scan.valid
 
@@ -149,6 +164,8 @@ cdef class RanksKernel(Kernel):
         cdef int64_t stop = start + n, w = start, run
         cdef int k
         cdef mta_ranks* s = &self.state
+        if n > self.room:
+            self.reserve(min(max(n, 2 * self.room), <int64_t> CHUNK))
         if s.tops:
             with gil:
                 self.make_room(start, stop, lo, hi)

@@ -20,7 +20,7 @@ enum {
     MTA_LOADED = 48,       /* how full nodes are made from a bitmap, and at most by merging */
     MTA_SPARSE = 16,       /* below this a node looks for a neighbour to merge with */
     MTA_HEIGHT = 16,
-    MTA_SLAB = 16          /* nodes that are allocated at once */
+    MTA_SLAB = 4           /* nodes that are allocated at once */
 };
 
 typedef struct {

@@ -98,7 +98,10 @@ class Run:
         return answers
 
     def piece(self, kernel: RanksKernel, wanted: list[Any], start: int, stop: int) -> list[Any]:
-        first = max(int(self.lo[start - 1 if self.spare else start]) - KEPT, 0) if start else 0
+        first = 0
+        if start:
+            first = int(self.lo[start - 1]) - KEPT if self.spare else int(self.lo[start])
+            first = max(first, 0)
         rows = slice(first, int(self.hi[stop - 1]) if stop else 0)
         valid = None if self.valid is None else self.valid[rows].copy()
         kernel.attach([self.x[rows].copy()], valid, first)
