@@ -169,7 +169,7 @@ MTA_INLINE int mta_product_of_ints(const mta_products *r, int is_unsigned, int64
     *out = 0;
     if (r->has & MTA_HAS_ZERO) return 1;
     v = mta_products_normal(r);
-    if (v.exponent > 65) return 0;
+    if (v.exponent > 64) return 0; /* 2^64 - 1 has the high part 2^64 */
     if (v.exponent < 62) {
         double up = mta_two_to((int)v.exponent);
         *out = (int64_t)(v.hi * up) + (int64_t)(v.lo * up);

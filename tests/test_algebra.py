@@ -347,6 +347,20 @@ def test_what_is_not_finite_leaves_no_trace(bad, at):
                 assert outputs == 1 or np.isnan(out[there]).all()
 
 
+@pytest.mark.parametrize(("units", "weights", "want"), [
+    ((1, 2), (1, 1), 2), ((1, 2), (1, 1 + 2.0**-52), 2), ((1, 2), (1 + 2.0**-52, 1), 1),
+    ((2, 3), (1, 1), 2), ((2, 3), (1, 1 + 2.0**-52), 3), ((2, 3), (1 + 2.0**-52, 1), 2),
+])  # fmt: skip
+def test_the_smallest_numbers_are_rounded_once(units, weights, want):
+    """Halves of the least unit go to the even number, unless a weight tips the balance."""
+    mean = answers(
+        lambda c: WeightedMeanKernel(c, ["float"] * 2, [("weighted_mean", 0)]),
+        [5e-324 * np.array(units), np.array(weights, np.float64)],
+        None, np.array([0]), np.array([2]), 1,
+    )  # fmt: skip
+    assert mean[0][0] == want * 5e-324
+
+
 def test_perfect_correlation_is_one():
     rng = np.random.default_rng(3)
     x = rng.normal(size=200)

@@ -70,6 +70,52 @@ def test_pieces_and_stops_change_no_bit(name, seed, rows, values, stops):
     assert bits(together) == bits(whole)
 
 
+@pytest.mark.parametrize("name", KERNELS)
+@given(SEEDS, st.integers(1, 60))
+def test_windows_answer_as_each_would_alone(name, seed, rows):
+    """Runs of equal values between spikes: halves that say nothing about the scale of a column."""
+    make, outputs = KERNELS[name]
+    rng = np.random.default_rng(seed)
+    choices, shares = [3.0, 3.25, 1e200, -1e-200, np.nan], [0.75, 0.12, 0.08, 0.03, 0.02]
+    columns = [rng.choice(choices, rows, p=shares) for _ in range(2)]
+    if rng.random() < 0.7:
+        columns[rng.integers(2)] = rng.normal(size=rows)
+    lo, hi = intervals(rng, rows)
+    slid = answers(make, columns, None, lo, hi, outputs)
+    alone = [answers(make, columns, None, lo[i:][:1], hi[i:][:1], outputs) for i in range(rows)]
+    for out, ones in zip(slid, zip(*alone, strict=True), strict=True):
+        one = np.concatenate(ones)
+        np.testing.assert_allclose(out, one, rtol=2.0**-50, atol=2.0**-60)
+
+
+@pytest.mark.parametrize("name", ["powers", "pairs"])
+def test_the_split_is_all_that_has_to_be_kept(name):
+    """Answers that are 0 but for the last digits, which show where the split was."""
+    make, outputs = KERNELS[name]
+    half = np.random.default_rng(20).normal(size=11)
+    x = np.tile(np.r_[half, -half], 5)
+    columns = [x, x * x]
+    lo, hi = windows_of(len(x), 22)
+    whole = answers(make, columns, None, lo, hi, outputs)
+    assert 0 < np.abs(whole[0][22:]).max() < 1e-25
+    assert np.count_nonzero(whole[0][22:]) > 9
+    shows = False
+    for stop in range(22, len(x)):
+        first, kernel = make(Counter([])), make(Counter([]))
+        first.attach(columns, None, 0)
+        first.answer_to([np.empty(stop) for _ in range(outputs)])
+        slide(GivenBounds(lo[:stop], hi[:stop]), [Counter([])], [first])
+        shows |= kernel.marks() != first.marks() and lo[stop] < first.marks()[0]
+        kernel.resume(first.marks())
+        inside = [column[lo[stop] :] for column in columns]
+        kernel.attach(inside, None, int(lo[stop]))
+        out = [np.empty(len(x) - stop) for _ in range(outputs)]
+        kernel.answer_to(out)
+        slide(GivenBounds(lo[stop:], hi[stop:]), [Counter([])], [kernel])
+        assert bits(out) == bits([array[stop:] for array in whole])
+    assert shows
+
+
 def program(rng: np.random.Generator, rows: int) -> list[int]:
     """Rows 0..rows, combined in the order of a random binary tree."""
     if rows == 1:
