@@ -185,7 +185,7 @@ MTA_INLINE void mta_float_differences(const mta_column *c, const uint8_t *valid,
     }
 }
 
-/* At the greatest scale the difference of two finite values may overflow: it is taken of quarters. */
+/* At the greatest scale the difference of finite values may overflow: it is taken of quarters. */
 MTA_INLINE double mta_before(const mta_column *c, int scale) {
     return scale == MTA_TOP && !c->i ? 0.25 : 1.0;
 }
@@ -211,8 +211,8 @@ MTA_INLINE int64_t mta_fit(const double *hi, int64_t n, int scale, int backwards
     return j;
 }
 
-/* Differences of n rows, 0 where a row is null, before they are scaled, and how many of them fit the
-   scale. That becomes the one of the row next to those that are in already; or, as long as all
+/* Differences of n rows, 0 where a row is null, before they are scaled, and how many of them fit
+   the scale. That becomes the one of the row next to those that are in already; or, as long as all
    of these are at k, of the next row that is not. */
 MTA_INLINE int64_t mta_fitting_differences(const mta_column *c, const uint8_t *valid, int *scale,
                                            int none_yet, int backwards, int64_t row, int64_t n,

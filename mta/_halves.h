@@ -13,8 +13,8 @@
 #define MTA_OF(verb) MTA_GLUE(MTA_GLUE(mta_, MTA_PART, _), verb, )
 #define MTA_TYPE MTA_GLUE(mta_, MTA_PART, )
 
-/* *r becomes rows [lo, hi) and then *r, row by row from the right. out[i], where there is an out, is
-   that of [lo + i, hi). */
+/* *r becomes rows [lo, hi) and then *r, row by row from the right. out[i], where there is an out,
+   is that of [lo + i, hi). */
 MTA_CLONES
 static void MTA_OF(left)(const MTA_OF(rows) *rows, int64_t lo, int64_t hi, MTA_TYPE *r,
                          MTA_TYPE *out) {

@@ -203,10 +203,10 @@ cdef class HalvesKernel(Kernel):
         """The partial of no row."""
 
     cdef void left(self, int64_t lo, int64_t hi, void* part, void* out) noexcept nogil:
-        """part becomes the rows [lo, hi) and then itself; out[i], unless NULL, that from lo + i on."""
+        """part becomes the rows [lo, hi) and then itself; out[i], if any, that from lo + i on."""
 
     cdef void slide(self, const int64_t* lo, const int64_t* hi, int64_t n, const void* suffix) noexcept nogil:
-        """`newer` goes on from `last` to the end of each window; parts[i] is suffix[lo[i]] and it."""
+        """`newer` goes on from `last` to each end in turn; parts[i] is suffix[lo[i]] and it."""
 
     cdef int64_t lower(self, int what, int64_t option, const void* parts, int64_t n, Cell* out) noexcept nogil:
         """One answer of every partial, of counts[i] values; the first that does not fit, or -1."""

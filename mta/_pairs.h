@@ -4,8 +4,8 @@
 
 #include "_algebra.h"
 
-/* For x = (column 0 - its k) 2^(-200 its scale) and y likewise: sums of x, y, x y and y^2, and of x^2
-   apart, as double-doubles. */
+/* For x = (column 0 - its k) 2^(-200 its scale) and y likewise: sums of x, y, x y and y^2, and of
+   x^2 apart, as double-doubles. */
 typedef struct {
     mta_lanes hi, lo;
     double xx_hi, xx_lo;
@@ -144,7 +144,8 @@ MTA_INLINE void mta_pairs_lift(mta_pairs_part *out, const mta_column *columns, i
 }
 
 /* The row around 0, 0. */
-static inline void mta_pairs_lift_plain(mta_pairs_part *out, const mta_column *columns, int64_t row) {
+static inline void mta_pairs_lift_plain(mta_pairs_part *out, const mta_column *columns,
+                                        int64_t row) {
     mta_pairs_rows rows = {{columns[0], columns[1]}, NULL};
     mta_pairs one;
     memset(out, 0, sizeof *out);

@@ -35,8 +35,8 @@ MTA_INLINE void mta_powers_add(mta_powers *out, const mta_powers *a, const mta_p
     out->scale = a->scale;
 }
 
-/* Nothing but values equal to k: no square underflows at a scale that a value has. Such a partial may
-   have any scale. */
+/* Nothing but values equal to k: no square underflows at a scale that a value has. Such a partial
+   may have any scale. */
 MTA_INLINE int mta_powers_none(const mta_powers *r) { return r->hi[1] == 0.0; }
 
 MTA_INLINE void mta_powers_join(mta_powers *out, const mta_powers *a, const mta_powers *b) {
@@ -55,8 +55,8 @@ MTA_INLINE void mta_powers_join(mta_powers *out, const mta_powers *a, const mta_
 }
 
 MTA_CLONES
-static int64_t mta_powers_prepare(const mta_powers_rows *rows, mta_powers *r, int64_t lo, int64_t hi,
-                                  int backwards, mta_powers *one) {
+static int64_t mta_powers_prepare(const mta_powers_rows *rows, mta_powers *r, int64_t lo,
+                                  int64_t hi, int backwards, mta_powers *one) {
     double h[4][MTA_BLOCK], l[4][MTA_BLOCK], after;
     int scale = (int)r->scale;
     int64_t n = hi - lo, j;
@@ -76,8 +76,9 @@ static int64_t mta_powers_prepare(const mta_powers_rows *rows, mta_powers *r, in
         h[3][j] = d4.hi;
         l[3][j] = d4.lo;
     }
-    mta_columns_to_lanes(MTA_COLUMNS(h, backwards ? n - fit : 0), fit, one, sizeof *one, offsetof(mta_powers, hi));
-    mta_columns_to_lanes(MTA_COLUMNS(l, backwards ? n - fit : 0), fit, one, sizeof *one, offsetof(mta_powers, lo));
+    j = backwards ? n - fit : 0;
+    mta_columns_to_lanes(MTA_COLUMNS(h, j), fit, one, sizeof *one, offsetof(mta_powers, hi));
+    mta_columns_to_lanes(MTA_COLUMNS(l, j), fit, one, sizeof *one, offsetof(mta_powers, lo));
     for (j = 0; j < fit; j++) one[j].scale = r->scale;
     return fit;
 }
@@ -197,7 +198,7 @@ MTA_INLINE double mta_kurt(double n, mta_dd s1, mta_dd s2, mta_dd s3, mta_dd s4,
 
 enum { MTA_SKEW, MTA_KURT };
 
-/* Skewness or kurtosis of up to MTA_BLOCK partials of count[i] values; NaN of fewer than `least`. */
+/* Skewness or kurtosis of up to MTA_BLOCK partials of count[i] values; NaN of too few. */
 MTA_CLONES
 static void mta_lower_powers(const mta_powers *part, const double *count, int64_t rows, int what,
                              int sample, double *out) {

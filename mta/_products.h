@@ -88,8 +88,9 @@ MTA_INLINE void mta_products_lift_floats(const mta_column *c, const uint8_t *val
     }
     if (!odd) return;
     for (j = 0; j < n; j++) {
+        int usual = fabs(x[j]) >= DBL_MIN && fabs(x[j]) <= DBL_MAX;
         if (valid && !valid[row + j]) mta_products_clear(&one[j]);
-        else if (!(fabs(x[j]) >= DBL_MIN && fabs(x[j]) <= DBL_MAX)) mta_products_lift_odd(&one[j], x[j]);
+        else if (!usual) mta_products_lift_odd(&one[j], x[j]);
     }
 }
 
@@ -127,7 +128,8 @@ static int64_t mta_products_prepare(const mta_products_rows *rows, mta_products 
 #include "_halves.h"
 
 /* The monoid is that of the partials as they are. */
-static inline void mta_products_lift(mta_products *out, const mta_products_rows *rows, int64_t row) {
+static inline void mta_products_lift(mta_products *out, const mta_products_rows *rows,
+                                     int64_t row) {
     mta_products none;
     mta_products_clear(&none);
     mta_products_prepare(rows, &none, row, row + 1, 0, out);
@@ -180,8 +182,8 @@ MTA_INLINE int mta_product_of_ints(const mta_products *r, int is_unsigned, int64
     return is_unsigned ? whole >> 64 == 0 : whole == *out;
 }
 
-/* The n-th root as 2^(exponent / n) (hi + lo)^(1/n). The whole part of the exponent is taken out, and
-   what rounding loses of the rest is put back, so that the error is that of exp2 and of log2 / n. */
+/* The n-th root as 2^(exponent / n) (hi + lo)^(1/n). The whole part of the exponent is taken out,
+   and what rounding loses of the rest is put back: the error is that of exp2 and of log2 / n. */
 MTA_INLINE double mta_geometric_mean(const mta_products *r, double n) {
     double whole, rest, log, s, t, power, error;
     mta_products v;
@@ -206,8 +208,8 @@ enum { MTA_PRODUCT, MTA_GEOMETRIC_MEAN };
 
 /* One answer, in doubles, of each partial of count[i] values. */
 MTA_CLONES
-static void mta_lower_products(const mta_products *part, const double *count, int64_t rows, int what,
-                               double *out) {
+static void mta_lower_products(const mta_products *part, const double *count, int64_t rows,
+                               int what, double *out) {
     int64_t i;
     for (i = 0; i < rows; i++) {
         if (count[i] < 1.0) out[i] = NAN;

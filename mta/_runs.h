@@ -4,8 +4,8 @@
 
 #include "_algebra.h"
 
-/* Of rows that are not null: how many, the keys of the first and the last, the run at the front, the
-   one at the back, the longest one. Keys are in the order of the values. No row stands in a rising
+/* Of rows that are not null: how many, the keys of the first and the last, the run at the front,
+   the one at the back, the longest one. Keys are in the order of the values. No row stands in a rising
    step with NaN: its key is the least one to step up to, and the greatest one to step up from. */
 typedef struct {
     int64_t n;
