@@ -174,17 +174,27 @@ def test_means_are_over_the_values_that_count(seed, n, shape):
             )
 
 
-def test_what_is_rounded_once_is_not_rounded_twice():
+@pytest.mark.parametrize("below", [2.0**-60, 2.0**-120, 2.0**-150, 2.0**-170, 2.0**-400])
+def test_what_is_rounded_once_is_not_rounded_twice(below):
     """Sums and means that lie on, or just beside, the middle between two doubles."""
-    half, below = 2.0**-53, 2.0**-120
     for extra, wanted in ((0.0, 1.0), (below, 1.0 + 2.0**-52), (-below, 1.0)):
         for far in (0.0, 2.0**900):
-            x = np.array([1.0, half, extra, far, -far])
+            x = np.array([1.0, 2.0**-53, extra, far, -far])
             kernel = ExactSumKernel(sliding.nobody(), BOTH)
             lo, hi = np.array([0]), np.array([5])
             total, mean = sliding.answer(kernel, [x], None, lo, hi, ["f8", "f8"])
             assert total == [wanted]
             assert mean == [exact_mean(x.tolist())]
+
+
+def test_a_sum_may_outgrow_its_grid():
+    """The values take all bits of a grid, so that it has no room for the sum of many."""
+    n, rng = 20_000, np.random.default_rng(9)
+    x = 1.0 + rng.random(n)
+    x[::2] *= 2.0**-50
+    lo, hi = np.zeros(n, np.int64), np.arange(1, n + 1)
+    got = sliding.answer(ExactSumKernel(sliding.nobody(), BOTH), [x], None, lo, hi, ["f8", "f8"])
+    check_exact(x, lo, hi, got, [999, 4_000, 10_000, 19_999])
 
 
 # ---- the accumulator -------------------------------------------------------------------------
@@ -215,6 +225,13 @@ def test_an_exact_total_holds_more_values_than_fit_before_a_carry(values):
         assert same(total.sum(), nearest_double(exact))
     total.add([1.5])
     assert same(total.mean(2**50), nearest_double((exact + Fraction(3, 2)) / 2**50))
+
+
+def test_subnormal_means_are_rounded_once():
+    for sum_ in (2**59 - 1, 2**59, 2**59 + 1, 3 * 2**59, 3 * 2**59 + 1):
+        high, low = divmod(sum_, 2**30)
+        total = ExactTotal([math.ldexp(high, 30 - 1074), low * TINY])
+        assert total.mean(2**60) == nearest_double(Fraction(sum_, 2**60) * Fraction(TINY))
 
 
 # ---- fast ------------------------------------------------------------------------------------
