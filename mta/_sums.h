@@ -206,6 +206,17 @@ typedef uint64_t mta_four_words __attribute__((vector_size(32), aligned(8), may_
 #define MTA_MIX(a, b, ...) __builtin_shuffle(a, b, (mta_four_ints){__VA_ARGS__})
 #endif
 
+/* Whether the processor takes them in one register; where not, separate loops are faster. */
+static inline int mta_has_fours(void) {
+#if defined(__AVX2__)
+    return 1;
+#elif defined(__x86_64__) && defined(__gnu_linux__)
+    return __builtin_cpu_supports("avx2") != 0;
+#else
+    return 0;
+#endif
+}
+
 /* x[0], x[0] + x[1], ... onto *total, which becomes the last of them. */
 MTA_INLINE void mta_run_up_four(mta_four_ints *x, mta_four_ints *total) {
     const mta_four_ints none = {0, 0, 0, 0};

@@ -36,6 +36,7 @@ cdef extern from "_sums.h":
     void join_slices "mta_join_slices"(int slices, Slices start, const int64_t* entered,
                                        const int64_t* left, const int64_t* lo, const int64_t* hi,
                                        int64_t first, int64_t last, int64_t n, int64_t* out) nogil
+    bint has_fours "mta_has_fours"() nogil
     bint steady_parts "mta_steady_parts"(const Grid* g, const double* x, const double* y, int64_t n,
                                          Slices* sum, double* high, double* low, double* sums) nogil
     void carry "mta_carry"(int slices, int64_t* x) nogil
@@ -145,6 +146,7 @@ cdef class ExactSumKernel(SubtractingKernel):
     cdef ExactSum state
     cdef Buffers buffers
     cdef int64_t reach    # windows to try in one go: fewer where runs are cut short
+    cdef bint fours       # whether one loop for all is the fastest
     cdef bint has_parts   # whether `high` and `low` are, exactly, and there is nothing else
     cdef bint has_odd     # whether `odd` is filled for the run at hand
     cdef int64_t seen     # rows since the grid was chosen; -1: there is none yet
@@ -154,6 +156,7 @@ cdef class ExactSumKernel(SubtractingKernel):
         self.lowering = Lowering(wanted)
         self.seen = -1
         self.reach = RUN
+        self.fours = has_fours()
         exact_init(&self.state)
 
     def __init__(self, Counter counter, wanted):
@@ -203,7 +206,7 @@ cdef class ExactSumKernel(SubtractingKernel):
         if not is_steady(&self.scan.lo[i], &self.scan.hi[i], n, self.first, self.last):
             return 0
         self.has_odd = any_odd(&s.odd)
-        if s.grid.slices == FEW and n >= 4 and not (s.off_rows or self.has_odd):
+        if self.fours and s.grid.slices == FEW and n >= 4 and not (s.off_rows or self.has_odd):
             self.has_parts = steady_parts(&s.grid, x + self.last, x + self.first, n & -4, &sum,
                                           self.buffers.high, self.buffers.low, self.sums_from(i))
             if self.has_parts:
