@@ -6,12 +6,9 @@ from libc.string cimport memcpy
 from mta._core cimport Lowering
 from mta._kernel cimport Counter, Kernel
 from mta._monoids cimport SUM
+from mta._sums cimport ROWS, RUN, is_steady
 
 from mta._sums import check_wanted
-
-cdef extern from "_sums.h":
-    bint is_steady "mta_moves_by_one"(const int64_t* lo, const int64_t* hi, int64_t n, int64_t first,
-                                   int64_t last) nogil
 
 cdef extern from "_fastsums.h":
     double plain_prefixes "mta_plain_prefixes"(const double* x, int64_t n, double total, double* out) nogil
@@ -22,11 +19,6 @@ cdef extern from "_fastsums.h":
                                            const double* suffix, double* out) nogil
     void plain_means "mta_plain_means"(const double* sums, const int64_t* count, const int64_t* lo,
                                        const int64_t* hi, int64_t n, double* out) nogil
-
-
-cdef enum:
-    RUN = 256     # windows answered in one go
-    ROWS = 512    # rows that may enter over them
 
 
 cdef class FastSumKernel(Kernel):

@@ -2,6 +2,10 @@
 """The exact sum of a window as a C struct: rows are taken in and out; see ``_sums.h``."""
 from libc.stdint cimport int64_t, uint64_t
 
+from mta._core cimport Lowering
+from mta._kernel cimport Kernel
+from mta._vector cimport Vector
+
 cdef extern from "_superaccumulator.h":
     # A sum of doubles without any rounding, as a monoid: clear, add (lift), merge (combine), and, by
     # way of its leading bits, nearest (lower).
@@ -20,6 +24,7 @@ cdef extern from "_superaccumulator.h":
 
 cdef extern from "_sums.h":
     enum:
+        FEW "MTA_FEW"
         MANY "MTA_MANY"
     ctypedef struct Slices "mta_slices":
         int64_t slice[4]
@@ -47,3 +52,24 @@ cdef extern from "_sums.h":
     bint exact_is_large "mta_exact_is_large"(const ExactSum* s) nogil
     double exact_lower "mta_exact_lower"(const ExactSum* s, const Slices* sum) nogil
     double exact_lower_mean "mta_exact_lower_mean"(const ExactSum* s, const Slices* sum, int64_t n) nogil
+    # What kernels for other sums have use for as well.
+    bint is_steady "mta_moves_by_one"(const int64_t* lo, const int64_t* hi, int64_t n, int64_t first,
+                                   int64_t last) nogil
+    Slices run_up "mta_run_up"(int slices, Slices start, int64_t* x, int64_t n) nogil
+    void join_slices "mta_join_slices"(int slices, Slices start, const int64_t* entered,
+                                       const int64_t* left, const int64_t* lo, const int64_t* hi,
+                                       int64_t first, int64_t last, int64_t n, int64_t* out) nogil
+
+
+cdef enum:
+    RUN = 256     # windows answered in one go
+    ROWS = 512    # rows that may enter, and that may leave, over them
+
+
+cdef class SubtractingKernel(Kernel):
+    cdef Lowering lowering
+    cdef Vector kept
+    cdef int64_t first    # of the rows in the sum
+    cdef int64_t last
+
+    cdef int keep(self, column, int64_t first) except -1

@@ -1,17 +1,13 @@
-"""Batch kernels for sums and means that are exact until they are rounded once.
+"""Exact sums and means of floats: a batch kernel, and a total to be merged.
 
-- `ExactSumKernel`: of floats, whatever they are;
-- `WideSumKernel`: of integers whose sum may leave 64 bits.
-
-Both hold the sum of the rows inside without any error, so rows that leave are subtracted, and what has
+The sum of the rows inside is held without any error, so rows that leave are subtracted, and what has
 left leaves no trace.
 """
 from libc.math cimport NAN, isfinite
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from mta._core cimport CHUNK, Lowering
-from mta._exact cimport divide_int128, int128, int128_from_u64
+from mta._core cimport Lowering
 from mta._kernel cimport Counter, Kernel
 from mta._monoids cimport SUM, Cell
 from mta._vector cimport Vector
@@ -23,19 +19,11 @@ cdef extern from "_sums.h":
         pass
     ctypedef struct Places "mta_places":
         pass
-    enum:
-        FEW "MTA_FEW"
     int64_t cut "mta_cut"(const Grid* g, const double* x, int64_t n, int64_t* out) nogil
     int64_t cut_changes "mta_cut_changes"(const Grid* g, const double* x, const double* y, int64_t n,
                                           int64_t* out) nogil
     int64_t sort_out "mta_sort_out"(const Grid* g, const double* x, int64_t n, int64_t* cut,
                                     Odd* odd) nogil
-    bint is_steady "mta_moves_by_one"(const int64_t* lo, const int64_t* hi, int64_t n, int64_t first,
-                                   int64_t last) nogil
-    Slices run_up "mta_run_up"(int slices, Slices start, int64_t* x, int64_t n) nogil
-    void join_slices "mta_join_slices"(int slices, Slices start, const int64_t* entered,
-                                       const int64_t* left, const int64_t* lo, const int64_t* hi,
-                                       int64_t first, int64_t last, int64_t n, int64_t* out) nogil
     bint has_fours "mta_has_fours"() nogil
     bint steady_parts "mta_steady_parts"(const Grid* g, const double* x, const double* y, int64_t n,
                                          Slices* sum, double* high, double* low, double* sums) nogil
@@ -58,8 +46,6 @@ cdef extern from "_sums.h":
 
 
 cdef enum:
-    RUN = 256          # windows answered in one go
-    ROWS = 512         # rows that may enter, and that may leave, over them
     SAMPLE = 2048      # rows that a grid is chosen from
     PATIENCE = 1 << 14 # rows between two choices, and as many more as the window holds
     MISSES = 512       # one row in so many off the grid is worth another choice
@@ -95,11 +81,6 @@ cdef class SubtractingKernel(Kernel):
     A caller who gives rows in pieces and still gives those costs nothing. For one who does not, the rows
     inside are kept here as well, 8 bytes each, from the first time that one is missed on.
     """
-
-    cdef Lowering lowering
-    cdef Vector kept
-    cdef int64_t first    # of the rows in the sum
-    cdef int64_t last
 
     def __cinit__(self):
         self.last = -1
@@ -436,78 +417,6 @@ cdef void lower_odd(const Odd* odd, int64_t n, double* out) noexcept nogil:
     for i in range(n):
         if any_odd(&odd[i]):
             out[i] = odd_sum(&odd[i])
-
-
-# -------------------------------------------------------------------------------- wide integers
-
-cdef class WideSumKernel(SubtractingKernel):
-    """sum and mean of integers, where a sum that leaves 64 bits is not an error.
-
-    source : "int" or "uint": what the values are
-    wanted : list of ("sum", 0) and ("mean", 0), one per answer
-    overflow : "wrap": sums are those modulo 2^64, in the column's own type; "float": they are doubles,
-        the nearest to the exact sum
-
-    Sums are exact in 128 bits, which hold 2^64 rows, so rows that leave are subtracted. Means are
-    correctly rounded. Cost: 2 additions a row. The nulls of the column have to be 0.
-    """
-
-    cdef bint unsigned
-    cdef bint wraps
-    cdef int128 total      # of the rows [first, last)
-    cdef int128 sums[CHUNK]
-
-    def __cinit__(self, Counter counter, str source, wanted, str overflow):
-        check_wanted(wanted)
-        if source not in ("int", "uint") or overflow not in ("wrap", "float"):
-            raise ValueError(f"no integer sums of {source!r} with overflow={overflow!r}")
-        self.lowering = Lowering(wanted)
-        self.unsigned = source == "uint"
-        self.wraps = overflow == "wrap"
-
-    def __init__(self, Counter counter, str source, wanted, str overflow):
-        Kernel.__init__(self, counter)
-
-    cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil:
-        cdef const int64_t* counts = self.counter.counts_from(start)
-        cdef Cell* out
-        cdef int64_t i
-        cdef int k
-        for i in range(n):
-            self.sums[i] = self.slide_to(lo[start + i], hi[start + i])
-        for k in range(self.lowering.n):
-            out = self.lowering.wanted[k].out + start
-            if self.lowering.wanted[k].what != SUM:
-                for i in range(n):
-                    out[i].f = mean_of(self.sums[i], counts[start + i] if counts != NULL
-                                       else hi[start + i] - lo[start + i])
-            elif self.wraps:
-                for i in range(n):
-                    out[i].i = <int64_t> self.sums[i]
-            else:
-                for i in range(n):
-                    out[i].f = divide_int128(self.sums[i], 1)
-        return -1
-
-    cdef int128 slide_to(self, int64_t lo, int64_t hi) noexcept nogil:
-        if lo >= self.last:
-            self.first = self.last = lo
-            self.total = 0
-        while self.first < lo:
-            self.total = self.total - self.at(self.first)
-            self.first += 1
-        while self.last < hi:
-            self.total = self.total + self.at(self.last)
-            self.last += 1
-        return self.total
-
-    cdef inline int128 at(self, int64_t row) noexcept nogil:
-        cdef int64_t value = self.scan.values[row].i
-        return int128_from_u64(<uint64_t> value) if self.unsigned else <int128> value
-
-
-cdef inline double mean_of(int128 sum, int64_t count) noexcept nogil:
-    return divide_int128(sum, count) if count > 0 else NAN
 
 
 # ----------------------------------------------------------------------------- a sum of anything

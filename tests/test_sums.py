@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 import sliding
 from mta._fastsums import FastSumKernel
 from mta._kernel import Counter, slide
-from mta._sums import ExactSumKernel, ExactTotal, WideSumKernel
+from mta._sums import ExactSumKernel, ExactTotal
+from mta._widesums import WideSumKernel
 from oracle import nearest_double
 
 BOTH = [("sum", 0), ("mean", 0)]
