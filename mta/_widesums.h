@@ -25,6 +25,17 @@ static void mta_split_integers(const int64_t *restrict x, int64_t n, int is_unsi
     }
 }
 
+/* The halves of x[i] - y[i]. */
+MTA_INTEGER_CLONES
+static void mta_split_changes(const int64_t *restrict x, const int64_t *restrict y, int64_t n,
+                              int is_unsigned, int64_t *restrict out) {
+    int64_t i;
+    for (i = 0; i < n; i++) {
+        out[2 * i] = (x[i] & 0xffffffff) - (y[i] & 0xffffffff);
+        out[2 * i + 1] = mta_upper_half(x[i], is_unsigned) - mta_upper_half(y[i], is_unsigned);
+    }
+}
+
 static inline mta_total mta_total_of(const int64_t *halves) {
     return ((mta_total)halves[1] * ((mta_total)1 << 32)) + halves[0];
 }

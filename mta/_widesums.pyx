@@ -7,13 +7,15 @@ from mta._core cimport Lowering
 from mta._exact cimport divide_int128, int128
 from mta._kernel cimport Counter, Kernel
 from mta._monoids cimport SUM, Cell
-from mta._sums cimport FEW, ROWS, RUN, Slices, SubtractingKernel, join_slices, run_up
+from mta._sums cimport FEW, ROWS, RUN, Slices, SubtractingKernel, is_steady, join_slices, run_up
 
 from mta._sums import check_wanted
 
 cdef extern from "_widesums.h":
     void split_integers "mta_split_integers"(const int64_t* x, int64_t n, bint is_unsigned,
                                              int64_t* out) nogil
+    void split_changes "mta_split_changes"(const int64_t* x, const int64_t* y, int64_t n,
+                                           bint is_unsigned, int64_t* out) nogil
     int128 total_of "mta_total_of"(const int64_t* halves) nogil
     int128 total_of_rows "mta_total_of_rows"(const int64_t* x, int64_t n, bint is_unsigned) nogil
     int64_t lower_integers "mta_lower_integers"(int128 base, const int64_t* halves, int64_t n,
@@ -78,7 +80,11 @@ cdef class WideSumKernel(SubtractingKernel):
         memset(&none, 0, sizeof(none))
         while n and (hi[n - 1] - self.last > ROWS or lo[n - 1] - self.first > ROWS):
             n >>= 1
-        if n:
+        if n and is_steady(lo, hi, n, self.first, self.last):
+            split_changes(&self.scan.values[self.last].i, &self.scan.values[self.first].i, n,
+                          self.unsigned, self.sums)
+            run_up(FEW, none, self.sums, n)
+        elif n:
             self.split(self.last, hi[n - 1], self.entered)
             self.split(self.first, lo[n - 1], self.left)
             join_slices(FEW, none, self.entered, self.left, lo, hi, self.first, self.last, n, self.sums)

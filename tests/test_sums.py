@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sliding
+from mta._bounds import GivenBounds
 from mta._fastsums import FastSumKernel
 from mta._kernel import Counter, slide
 from mta._sums import ExactSumKernel, ExactTotal
@@ -166,7 +167,7 @@ def test_means_are_over_the_values_that_count(seed, n, shape):
         kernel = make(counter, BOTH[1:])
         kernel.attach([x], valid, 0)
         kernel.answer_to([got])
-        slide(sliding.GivenBounds(lo.copy(), hi.copy()), [counter], [kernel])
+        slide(GivenBounds(lo.copy(), hi.copy()), [counter], [kernel])
         for i in range(len(lo)):
             inside = x[sliding.inside(valid, lo[i], hi[i])].tolist()
             wanted, size = exact_mean(inside), max(map(abs, inside), default=0.0)
@@ -325,6 +326,28 @@ def test_sums_of_wide_integers(source, overflow, seed, n, shape, pieces, bits):
         assert sums[i] == (wrapped if overflow == "wrap" else nearest_double(Fraction(exact)))
         mean = nearest_double(Fraction(exact, int(hi[i] - lo[i]))) if hi[i] > lo[i] else math.nan
         assert same(means[i], mean)
+
+
+@pytest.mark.parametrize("source", ["int", "uint"])
+@given(seed=SEEDS, n=st.integers(1, 60), shape=SHAPES)
+def test_sums_of_wide_integers_stop_where_one_does_not_fit(source, seed, n, shape):
+    rng = np.random.default_rng(seed)
+    least, most = (0, 2**64 - 1) if source == "uint" else (-(2**63), 2**63 - 1)
+    dtype = np.uint64 if source == "uint" else np.int64
+    x = rng.integers(least // 3, most // 3, size=n, dtype=dtype, endpoint=True)
+    lo, hi = sliding.windows(rng, n, shape)
+    kernel, got = (
+        WideSumKernel(sliding.nobody(), source, BOTH[:1], "raise"),
+        np.empty(len(lo), dtype),
+    )
+    sliding.attach(kernel, [x], None, 0, n)
+    kernel.answer_to([got])
+    exact = [sum(x[a:b].tolist()) for a, b in zip(lo, hi, strict=True)]
+    beyond = [i for i, total in enumerate(exact) if not least <= total <= most]
+    failed = slide(GivenBounds(lo.copy(), hi.copy()), [], [kernel])
+    assert failed == ((kernel, beyond[0]) if beyond else None)
+    stop = beyond[0] if beyond else len(lo)
+    assert got[:stop].tolist() == exact[:stop]
 
 
 @pytest.mark.parametrize(
