@@ -10,9 +10,9 @@
 
 /* sums: *total + x[0], *total + (x[0] + x[1]), ...; *total moves on by the block. (The total is added
    to what is known already, so that a block waits for one addition of the block before.) */
-MTA_INLINE void mta_plain_block(const double *x, mta_four_doubles *total, mta_four_doubles *sums) {
-    const mta_four_doubles none = {0.0, 0.0, 0.0, 0.0};
-    mta_four_doubles s = *(const mta_four_doubles *)x;
+MTA_INLINE void mta_plain_block(const double *x, mta_f4_at *total, mta_f4_at *sums) {
+    const mta_f4_at none = {0.0, 0.0, 0.0, 0.0};
+    mta_f4_at s = *(const mta_f4_at *)x;
     s += MTA_SHUFFLE(s, none, 4, 0, 1, 2);
     s += MTA_SHUFFLE(s, none, 4, 4, 0, 1);
     *sums = *total + s;
@@ -20,9 +20,9 @@ MTA_INLINE void mta_plain_block(const double *x, mta_four_doubles *total, mta_fo
 }
 
 /* The same from the right. */
-MTA_INLINE void mta_plain_block_back(const double *x, mta_four_doubles *total, mta_four_doubles *sums) {
-    const mta_four_doubles none = {0.0, 0.0, 0.0, 0.0};
-    mta_four_doubles s = *(const mta_four_doubles *)x;
+MTA_INLINE void mta_plain_block_back(const double *x, mta_f4_at *total, mta_f4_at *sums) {
+    const mta_f4_at none = {0.0, 0.0, 0.0, 0.0};
+    mta_f4_at s = *(const mta_f4_at *)x;
     s += MTA_SHUFFLE(s, none, 1, 2, 3, 4);
     s += MTA_SHUFFLE(s, none, 2, 3, 4, 4);
     *sums = *total + s;
@@ -32,14 +32,14 @@ MTA_INLINE void mta_plain_block_back(const double *x, mta_four_doubles *total, m
 /* out[i] = total + x[0..i], for n rows and room for 3 more; the total after the last whole block. */
 MTA_INTEGER_CLONES
 static double mta_plain_prefixes(const double *x, int64_t n, double total, double *out) {
-    mta_four_doubles sum = {total, total, total, total};
+    mta_f4_at sum = {total, total, total, total};
     double rest[4] = {0.0, 0.0, 0.0, 0.0};
     int64_t i;
-    for (i = 0; i + 4 <= n; i += 4) mta_plain_block(x + i, &sum, (mta_four_doubles *)(out + i));
+    for (i = 0; i + 4 <= n; i += 4) mta_plain_block(x + i, &sum, (mta_f4_at *)(out + i));
     total = sum[0];
     if (i < n) {
         memcpy(rest, x + i, (size_t)(n - i) * sizeof *x);
-        mta_plain_block(rest, &sum, (mta_four_doubles *)(out + i));
+        mta_plain_block(rest, &sum, (mta_f4_at *)(out + i));
     }
     return total;
 }
@@ -47,14 +47,14 @@ static double mta_plain_prefixes(const double *x, int64_t n, double total, doubl
 /* out[i] = the sum of x[i..n); room for 3 more before out. */
 MTA_INTEGER_CLONES
 static void mta_plain_suffixes(const double *x, int64_t n, double *out) {
-    mta_four_doubles sum = {0.0, 0.0, 0.0, 0.0};
+    mta_f4_at sum = {0.0, 0.0, 0.0, 0.0};
     double rest[4] = {0.0, 0.0, 0.0, 0.0};
     int64_t i;
     for (i = n; i >= 4; i -= 4)
-        mta_plain_block_back(x + i - 4, &sum, (mta_four_doubles *)(out + i - 4));
+        mta_plain_block_back(x + i - 4, &sum, (mta_f4_at *)(out + i - 4));
     if (i > 0) {
         memcpy(rest + 4 - i, x, (size_t)i * sizeof *x);
-        mta_plain_block_back(rest, &sum, (mta_four_doubles *)(out + i - 4));
+        mta_plain_block_back(rest, &sum, (mta_f4_at *)(out + i - 4));
     }
 }
 
@@ -68,12 +68,12 @@ static inline void mta_plain_join(const double *suffix, const double *prefix, co
 /* out[i] = suffix[i] + (total + x[0..i]) for n rows; the total after the last whole block. */
 MTA_INTEGER_CLONES
 static double mta_plain_steady(const double *x, int64_t n, double total, const double *suffix, double *out) {
-    mta_four_doubles sum = {total, total, total, total}, prefix;
+    mta_f4_at sum = {total, total, total, total}, prefix;
     double rest[4] = {0.0, 0.0, 0.0, 0.0};
     int64_t i, k;
     for (i = 0; i + 4 <= n; i += 4) {
         mta_plain_block(x + i, &sum, &prefix);
-        *(mta_four_doubles *)(out + i) = *(const mta_four_doubles *)(suffix + i) + prefix;
+        MTA_F4(out + i) = MTA_F4_CONST(suffix + i) + prefix;
     }
     total = sum[0];
     if (i < n) {

@@ -197,33 +197,15 @@ static int mta_exact_parts(const mta_grid *grid, const int64_t *restrict sums, i
 }
 
 /* Four windows at a time: the loops above in one, with nothing stored in between. */
-typedef double mta_four_doubles __attribute__((vector_size(32), aligned(8), may_alias));
-typedef int64_t mta_four_ints __attribute__((vector_size(32), aligned(8), may_alias));
-typedef uint64_t mta_four_words __attribute__((vector_size(32), aligned(8), may_alias));
-#if defined(__clang__) || __GNUC__ >= 12
-#define MTA_MIX(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-#define MTA_MIX(a, b, ...) __builtin_shuffle(a, b, (mta_four_ints){__VA_ARGS__})
-#endif
-
-/* Whether the processor takes them in one register; where not, separate loops are faster. */
-static inline int mta_has_fours(void) {
-#if defined(__AVX2__)
-    return 1;
-#elif defined(__x86_64__) && defined(__gnu_linux__)
-    return __builtin_cpu_supports("avx2") != 0;
-#else
-    return 0;
-#endif
-}
+typedef uint64_t mta_u4_at __attribute__((vector_size(32), aligned(8), may_alias));
 
 /* x[0], x[0] + x[1], ... onto *total, which becomes the last of them. */
-MTA_INLINE void mta_run_up_four(mta_four_ints *x, mta_four_ints *total) {
-    const mta_four_ints none = {0, 0, 0, 0};
-    *x += MTA_MIX(*x, none, 4, 0, 1, 2);
-    *x += MTA_MIX(*x, none, 4, 4, 0, 1);
+MTA_INLINE void mta_run_up_four(mta_i4_at *x, mta_i4_at *total) {
+    const mta_i4_at none = {0, 0, 0, 0};
+    *x += MTA_SHUFFLE(*x, none, 4, 0, 1, 2);
+    *x += MTA_SHUFFLE(*x, none, 4, 4, 0, 1);
     *x += *total;
-    *total = MTA_MIX(*x, none, 3, 3, 3, 3);
+    *total = MTA_SHUFFLE(*x, none, 3, 3, 3, 3);
 }
 
 /* mta_exact_parts of n windows, a multiple of 4, which move on from `sum` by one row each: x[i] enters,
@@ -234,31 +216,31 @@ MTA_INTEGER_CLONES
 static int mta_steady_parts(const mta_grid *grid, const double *x, const double *y, int64_t n,
                             mta_slices *sum, double *high_part, double *low_part, double *sums) {
     const mta_grid g = *grid;
-    const mta_four_ints none = {0, 0, 0, 0};
-    const mta_four_doubles ones = {1.0, 1.0, 1.0, 1.0};
-    const mta_four_doubles one = 6755399441055744.0 * ones, coarse = g.add[1] * ones, fine = g.add[0] * ones;
-    mta_four_ints low = sum->slice[0] + none, high = sum->slice[1] + none, off = none;
-    mta_four_words large = {0, 0, 0, 0};
+    const mta_i4_at none = {0, 0, 0, 0};
+    const mta_f4_at ones = {1.0, 1.0, 1.0, 1.0};
+    const mta_f4_at one = 6755399441055744.0 * ones, coarse = g.add[1] * ones, fine = g.add[0] * ones;
+    mta_i4_at low = sum->slice[0] + none, high = sum->slice[1] + none, off = none;
+    mta_u4_at large = {0, 0, 0, 0};
     int64_t i;
     for (i = 0; i < n; i += 4) {
-        mta_four_doubles a = *(const mta_four_doubles *)(x + i), b = *(const mta_four_doubles *)(y + i);
-        mta_four_doubles a1 = a + coarse, b1 = b + coarse, left = a - (a1 - coarse);
-        mta_four_doubles a0 = left + fine, b0 = (b - (b1 - coarse)) + fine;
-        mta_four_ints size = (mta_four_ints)a & INT64_MAX, carry;
-        mta_four_doubles upper, lower;
-        mta_four_ints h = (mta_four_ints)a1 - (mta_four_ints)b1, l = (mta_four_ints)a0 - (mta_four_ints)b0;
-        off |= (left != a0 - fine) | ~((mta_four_doubles)size <= g.top * ones);
+        mta_f4_at a = MTA_F4_CONST(x + i), b = MTA_F4_CONST(y + i);
+        mta_f4_at a1 = a + coarse, b1 = b + coarse, left = a - (a1 - coarse);
+        mta_f4_at a0 = left + fine, b0 = (b - (b1 - coarse)) + fine;
+        mta_i4_at size = (mta_i4_at)a & INT64_MAX, carry;
+        mta_f4_at upper, lower;
+        mta_i4_at h = (mta_i4_at)a1 - (mta_i4_at)b1, l = (mta_i4_at)a0 - (mta_i4_at)b0;
+        off |= (left != a0 - fine) | ~((mta_f4_at)size <= g.top * ones);
         mta_run_up_four(&h, &high);
         mta_run_up_four(&l, &low);
-        carry = (mta_four_ints)(((mta_four_words)l + ((1ULL << 62) + (1ULL << 51))) >> 52) - (1 << 10);
+        carry = (mta_i4_at)(((mta_u4_at)l + ((1ULL << 62) + (1ULL << 51))) >> 52) - (1 << 10);
         l -= carry << 52;
         h += carry;
-        large |= (mta_four_words)h + (1ULL << 51);
-        upper = ((mta_four_doubles)(h + (mta_four_ints)one) - one) * g.unit[1];
-        lower = ((mta_four_doubles)(l + (mta_four_ints)one) - one) * g.unit[0];
-        *(mta_four_doubles *)(high_part + i) = upper;
-        *(mta_four_doubles *)(low_part + i) = lower;
-        if (sums) *(mta_four_doubles *)(sums + i) = upper + lower;
+        large |= (mta_u4_at)h + (1ULL << 51);
+        upper = ((mta_f4_at)(h + (mta_i4_at)one) - one) * g.unit[1];
+        lower = ((mta_f4_at)(l + (mta_i4_at)one) - one) * g.unit[0];
+        MTA_F4(high_part + i) = upper;
+        MTA_F4(low_part + i) = lower;
+        if (sums) MTA_F4(sums + i) = upper + lower;
     }
     sum->slice[0] = low[0];
     sum->slice[1] = high[0];

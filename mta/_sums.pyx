@@ -24,7 +24,7 @@ cdef extern from "_sums.h":
                                           int64_t* out) nogil
     int64_t sort_out "mta_sort_out"(const Grid* g, const double* x, int64_t n, int64_t* cut,
                                     Odd* odd) nogil
-    bint has_fours "mta_has_fours"() nogil
+    bint IS_WIDE "MTA_IS_WIDE"    # four doubles fit in a register; where not, separate loops are faster
     bint steady_parts "mta_steady_parts"(const Grid* g, const double* x, const double* y, int64_t n,
                                          Slices* sum, double* high, double* low, double* sums) nogil
     void carry "mta_carry"(int slices, int64_t* x) nogil
@@ -127,7 +127,6 @@ cdef class ExactSumKernel(SubtractingKernel):
     cdef ExactSum state
     cdef Buffers buffers
     cdef int64_t reach    # windows to try in one go: fewer where runs are cut short
-    cdef bint fours       # whether one loop for all is the fastest
     cdef bint has_parts   # whether `high` and `low` are, exactly, and there is nothing else
     cdef bint has_odd     # whether `odd` is filled for the run at hand
     cdef int64_t seen     # rows since the grid was chosen; -1: there is none yet
@@ -137,7 +136,6 @@ cdef class ExactSumKernel(SubtractingKernel):
         self.lowering = Lowering(wanted)
         self.seen = -1
         self.reach = RUN
-        self.fours = has_fours()
         exact_init(&self.state)
 
     def __init__(self, Counter counter, wanted):
@@ -187,7 +185,7 @@ cdef class ExactSumKernel(SubtractingKernel):
         if not is_steady(&self.scan.lo[i], &self.scan.hi[i], n, self.first, self.last):
             return 0
         self.has_odd = any_odd(&s.odd)
-        if self.fours and s.grid.slices == FEW and n >= 4 and not (s.off_rows or self.has_odd):
+        if IS_WIDE and s.grid.slices == FEW and n >= 4 and not (s.off_rows or self.has_odd):
             self.has_parts = steady_parts(&s.grid, x + self.last, x + self.first, n & -4, &sum,
                                           self.buffers.high, self.buffers.low, self.sums_from(i))
             if self.has_parts:

@@ -48,17 +48,21 @@ static inline mta_total mta_total_of_rows(const int64_t *x, int64_t n, int is_un
     return sum;
 }
 
-/* The windows' sums modulo 2^64; the first that does not fit in 64 bits, or -1. */
-static inline int64_t mta_lower_integers(mta_total base, const int64_t *halves, int64_t n,
-                                         int is_unsigned, int64_t *out) {
-    int64_t i, failed = -1;
-    for (i = n - 1; i >= 0; i--) {
+MTA_INLINE int mta_fits(mta_total sum, int is_unsigned) {
+    return (int64_t)(sum >> 64) == (is_unsigned ? 0 : (int64_t)sum >> 63);
+}
+
+/* The windows' sums modulo 2^64; whether each fits in 64 bits. */
+static inline int mta_lower_integers(mta_total base, const int64_t *halves, int64_t n, int is_unsigned,
+                                     int64_t *out) {
+    int64_t i;
+    int fit = 1;
+    for (i = 0; i < n; i++) {
         mta_total sum = base + mta_total_of(halves + 2 * i);
-        int64_t high = (int64_t)(sum >> 64);
         out[i] = (int64_t)sum;
-        if (high != (is_unsigned ? 0 : out[i] >> 63)) failed = i;
+        fit &= mta_fits(sum, is_unsigned);
     }
-    return failed;
+    return fit;
 }
 
 #endif

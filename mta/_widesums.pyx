@@ -18,8 +18,9 @@ cdef extern from "_widesums.h":
                                            bint is_unsigned, int64_t* out) nogil
     int128 total_of "mta_total_of"(const int64_t* halves) nogil
     int128 total_of_rows "mta_total_of_rows"(const int64_t* x, int64_t n, bint is_unsigned) nogil
-    int64_t lower_integers "mta_lower_integers"(int128 base, const int64_t* halves, int64_t n,
-                                                bint is_unsigned, int64_t* out) nogil
+    bint fits "mta_fits"(int128 sum, bint is_unsigned) nogil
+    bint lower_integers "mta_lower_integers"(int128 base, const int64_t* halves, int64_t n,
+                                             bint is_unsigned, int64_t* out) nogil
 
 
 cdef class WideSumKernel(SubtractingKernel):
@@ -27,8 +28,9 @@ cdef class WideSumKernel(SubtractingKernel):
 
     source : "int" or "uint": what the values are
     wanted : list of ("sum", 0) and ("mean", 0), one per answer
-    overflow : what becomes of sums beyond 64 bits. "raise": `slide` stops there; "wrap": they are taken
-        modulo 2^64; "float": all sums are doubles, the nearest to the exact ones
+    overflow : what becomes of sums beyond 64 bits. "raise": `slide` stops there, unless fewer than
+        `least` values are inside; "wrap": they are taken modulo 2^64; "float": all sums are doubles, the
+        nearest to the exact ones
 
     Means are correctly rounded. Rows that leave are subtracted. The nulls of the column have to be 0.
     """
@@ -122,9 +124,21 @@ cdef class WideSumKernel(SubtractingKernel):
                 for i in range(n):
                     out[i].f = self.mean(i, 1)
             else:
-                failed = lower_integers(self.base, self.sums, n, self.unsigned, &out.i)
-                if failed >= 0 and not self.wraps:
-                    return start + failed
+                if lower_integers(self.base, self.sums, n, self.unsigned, &out.i) or self.wraps:
+                    continue
+                failed = self.first_beyond(start, n, counts)
+                if failed >= 0:
+                    return failed
+        return -1
+
+    cdef int64_t first_beyond(self, int64_t start, int64_t n, const int64_t* counts) noexcept nogil:
+        """The first window, of those with the values for an answer, whose sum does not fit; or -1."""
+        cdef int64_t i, count
+        for i in range(n):
+            count = (counts[start + i] if counts != NULL
+                     else self.scan.hi[start + i] - self.scan.lo[start + i])
+            if count >= self.least and not fits(self.base + total_of(self.sums + 2 * i), self.unsigned):
+                return start + i
         return -1
 
     cdef inline double mean(self, int64_t i, int64_t count) noexcept nogil:

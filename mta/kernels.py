@@ -20,8 +20,9 @@ from mta._kernel import Counter, Kernel, Lists
 from mta._places import ArgKernel, FirstLastKernel, ListKernel
 from mta._ranks import RanksKernel
 from mta._rolling import MonoidKernel
-from mta._sums import ExactSumKernel, WideSumKernel
+from mta._sums import ExactSumKernel
 from mta._tallies import TallyKernel
+from mta._widesums import WideSumKernel
 from mta.frames import Column
 from mta.functions import FUNCTIONS, Aggregate
 from mta.monoids import answer_array, make_user_kernel
