@@ -55,11 +55,13 @@ def _monoid(state: State, aggs: list[Aggregate], sources: list[str], counter: Co
 
 def _sum(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
     wanted = [(a.fn, 0) for a in aggs]
-    if sources[0] != "float" and state.overflow != "raise":
-        return WideSumKernel(counter, sources[0], wanted, state.overflow)
-    if sources[0] == "float" and state.numerics == "exact":
+    if sources[0] != "float":
+        kernel = WideSumKernel(counter, sources[0], wanted, state.overflow)
+        kernel.least = min(a.min_count for a in aggs)
+        return kernel
+    if state.numerics == "exact":
         return ExactSumKernel(counter, wanted)
-    if sources[0] == "float" and state.numerics == "fast":
+    if state.numerics == "fast":
         return FastSumKernel(counter, wanted)
     return _monoid(state, aggs, sources, counter)
 

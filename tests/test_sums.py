@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import mta
 import sliding
+from mta import agg
 from mta._bounds import GivenBounds
 from mta._fastsums import FastSumKernel
 from mta._kernel import Counter, slide
@@ -197,6 +199,19 @@ def test_a_sum_may_outgrow_its_grid():
     lo, hi = np.zeros(n, np.int64), np.arange(1, n + 1)
     got = sliding.answer(ExactSumKernel(sliding.nobody(), BOTH), [x], None, lo, hi, ["f8", "f8"])
     check_exact(x, lo, hi, got, [999, 4_000, 10_000, 19_999])
+
+
+@given(st.sampled_from([*FINITE]), SEEDS, st.integers(1, 60), st.integers(1, 20))
+def test_exact_sums_are_those_of_rolling_and_of_pushes(values, seed, n, width):
+    x = FINITE[values](np.random.default_rng(seed), n)
+    aggs = {"s": agg.sum("x", numerics="exact"), "m": agg.mean("x", numerics="exact")}
+    batch = mta.rolling(width).agg(**aggs)({"x": x})
+    hi = np.arange(1, n + 1)
+    check_exact(x, np.maximum(hi - width, 0), hi, [batch["s"].tolist(), batch["m"].tolist()])
+    window = mta.Window(aggs, mta.last(width))
+    pushed = [window.push(x=value) for value in x.tolist()]
+    assert all(map(same, [a.s for a in pushed], batch["s"].tolist()))
+    assert all(map(same, [a.m for a in pushed], batch["m"].tolist()))
 
 
 # ---- the accumulator -------------------------------------------------------------------------
