@@ -456,20 +456,44 @@ static inline mta_dd mta_exact_base(const mta_exact_sum *s) {
     return base;
 }
 
-/* The rows up to the first one that is finite and off the grid; of those, what is odd counts apart and
-   as 0. odd[i]: of the first i rows; `cut`: of row i, once mta_cut has filled it. */
-static inline int64_t mta_sort_out(const mta_grid *g, const double *x, int64_t n, int64_t *cut,
-                                   mta_odd *odd) {
-    int64_t i, out[MTA_MANY];
-    memset(odd, 0, sizeof *odd);
+/* Rows that are infinite or NaN, by their numbers in a stretch of rows. */
+enum { MTA_STRETCH_ROWS = 512 };
+typedef struct {
+    int64_t n;
+    int64_t row[MTA_STRETCH_ROWS];
+} mta_aside;
+
+/* Copy n rows with 0 for those that are set aside. (No branches: they may be one in two.) */
+static inline void mta_set_aside(const double *x, int64_t n, double *rest, mta_aside *aside) {
+    int64_t i, k = 0;
     for (i = 0; i < n; i++) {
-        odd[i + 1] = odd[i];
-        if (!mta_cut_one(g->slices, g, x[i], out)) continue;
-        if (isfinite(x[i])) return i;
-        mta_count_odd(&odd[i + 1], x[i], 1);
-        memset(cut + g->slices * i, 0, (size_t)g->slices * sizeof *cut);
+        int finite = fabs(x[i]) <= DBL_MAX;
+        rest[i] = finite ? x[i] : 0.0;
+        aside->row[k] = i;
+        k += !finite;
     }
+    aside->n = k;
+}
+
+/* The first row off the grid; n if there is none. */
+static inline int64_t mta_first_off(const mta_grid *g, const double *x, int64_t n) {
+    int64_t i, cut[MTA_MANY];
+    for (i = 0; i < n; i++)
+        if (mta_cut_one(g->slices, g, x[i], cut)) return i;
     return n;
+}
+
+/* out[i] = start, the rows aside of those entered before hi[i], less those of those left before lo[i]. */
+static inline void mta_join_odd(mta_odd start, const double *entered, const mta_aside *in,
+                                const double *left, const mta_aside *gone, const int64_t *lo,
+                                const int64_t *hi, int64_t first, int64_t last, int64_t n, mta_odd *out) {
+    int64_t i, j = 0, k = 0;
+    for (i = 0; i < n; i++) {
+        for (; j < in->n && in->row[j] < hi[i] - last; j++) mta_count_odd(&start, entered[in->row[j]], 1);
+        for (; k < gone->n && gone->row[k] < lo[i] - first; k++)
+            mta_count_odd(&start, left[gone->row[k]], -1);
+        out[i] = start;
+    }
 }
 
 /* Whether window i is [first + 1 + i, last + 1 + i). */

@@ -22,8 +22,14 @@ cdef extern from "_sums.h":
     int64_t cut "mta_cut"(const Grid* g, const double* x, int64_t n, int64_t* out) nogil
     int64_t cut_changes "mta_cut_changes"(const Grid* g, const double* x, const double* y, int64_t n,
                                           int64_t* out) nogil
-    int64_t sort_out "mta_sort_out"(const Grid* g, const double* x, int64_t n, int64_t* cut,
-                                    Odd* odd) nogil
+    ctypedef struct Aside "mta_aside":
+        int64_t n
+        int64_t row[512]
+    void set_aside "mta_set_aside"(const double* x, int64_t n, double* rest, Aside* aside) nogil
+    int64_t first_off "mta_first_off"(const Grid* g, const double* x, int64_t n) nogil
+    void join_odd "mta_join_odd"(
+        Odd start, const double* entered, const Aside* came, const double* left, const Aside* gone,
+        const int64_t* lo, const int64_t* hi, int64_t first, int64_t last, int64_t n, Odd* out) nogil
     bint IS_WIDE "MTA_IS_WIDE"    # four doubles fit in a register; where not, separate loops are faster
     bint steady_parts "mta_steady_parts"(const Grid* g, const double* x, const double* y, int64_t n,
                                          Slices* sum, double* high, double* low, double* sums) nogil
@@ -58,8 +64,9 @@ cdef struct Buffers:
     int64_t entered[MANY * (ROWS + 1)]
     int64_t left[MANY * (ROWS + 1)]
     int64_t sums[MANY * RUN]
-    Odd odd_entered[ROWS + 1]
-    Odd odd_left[ROWS + 1]
+    double rest[ROWS]
+    Aside came
+    Aside gone
     Odd odd[RUN]
     double high[RUN]
     double low[RUN]
@@ -182,6 +189,7 @@ cdef class ExactSumKernel(SubtractingKernel):
         cdef ExactSum* s = &self.state
         cdef const double* x = &self.scan.values.f
         cdef Slices sum = s.sum
+        cdef int64_t k
         if not is_steady(&self.scan.lo[i], &self.scan.hi[i], n, self.first, self.last):
             return 0
         self.has_odd = any_odd(&s.odd)
@@ -196,8 +204,8 @@ cdef class ExactSumKernel(SubtractingKernel):
             return 0
         s.sum = run_up(s.grid.slices, s.sum, self.buffers.sums, n)
         carry(s.grid.slices, s.sum.slice)
-        if self.has_odd:
-            join_odd(&s.odd, NULL, NULL, NULL, NULL, 0, 0, n, self.buffers.odd)
+        for k in range(n if self.has_odd else 0):
+            self.buffers.odd[k] = s.odd
         return n
 
     cdef double* sums_from(self, int64_t i) noexcept nogil:
@@ -213,38 +221,39 @@ cdef class ExactSumKernel(SubtractingKernel):
         cdef Buffers* b = &self.buffers
         cdef const int64_t* lo = &self.scan.lo[i]
         cdef const int64_t* hi = &self.scan.hi[i]
-        cdef bint odd_entered = False, odd_left = False
-        cdef int64_t back = self.last + self.cut_rows(self.last, hi[n - 1], b.entered, b.odd_entered,
-                                                      &odd_entered)
-        cdef int64_t front = self.first + self.cut_rows(self.first, lo[n - 1], b.left, b.odd_left,
-                                                        &odd_left)
+        cdef const double* x = &self.scan.values.f
+        cdef int64_t back = self.last + self.cut_rows(self.last, hi[n - 1], b.entered, &b.came)
+        cdef int64_t front = self.first + self.cut_rows(self.first, lo[n - 1], b.left, &b.gone)
         while n and (hi[n - 1] > back or lo[n - 1] > front):
             n -= 1
         if n == 0:
             return 0
         join_slices(s.grid.slices, s.sum, b.entered, b.left, lo, hi, self.first, self.last, n, b.sums)
-        self.has_odd = odd_entered or odd_left or any_odd(&s.odd)
+        self.has_odd = b.came.n or b.gone.n or any_odd(&s.odd)
         if self.has_odd:
-            join_odd(&s.odd, b.odd_entered if odd_entered else NULL,
-                     b.odd_left if odd_left else NULL, lo, hi, self.first, self.last, n, b.odd)
+            join_odd(s.odd, x + self.last, &b.came, x + self.first, &b.gone, lo, hi, self.first,
+                     self.last, n, b.odd)
             s.odd = b.odd[n - 1]
         memcpy(s.sum.slice, b.sums + (n - 1) * s.grid.slices, s.grid.slices * sizeof(int64_t))
         carry(s.grid.slices, s.sum.slice)
         return n
 
-    cdef int64_t cut_rows(self, int64_t first, int64_t stop, int64_t* totals, Odd* odd,
-                          bint* has_odd) noexcept nogil:
-        """totals[k], odd[k]: of the k rows from `first` on, for every k up to the one returned."""
+    cdef int64_t cut_rows(self, int64_t first, int64_t stop, int64_t* totals, Aside* aside) noexcept nogil:
+        """totals[k]: of the k rows from `first` on, those aside left out, for every k up to the one
+        returned: there, a row is finite and off the grid."""
         cdef const double* x = &self.scan.values.f + first
         cdef const Grid* grid = &self.state.grid
+        cdef double* rest = self.buffers.rest
         cdef Slices none
         cdef int64_t n = stop - first
         memset(&none, 0, sizeof(none))
         memset(totals, 0, grid.slices * sizeof(int64_t))
         totals += grid.slices
+        aside.n = 0
         if cut(grid, x, n, totals):
-            has_odd[0] = True
-            n = sort_out(grid, x, n, totals, odd)
+            set_aside(x, n, rest, aside)
+            if cut(grid, rest, n, totals):
+                n = first_off(grid, rest, n)
         run_up(grid.slices, none, totals, n)
         return n
 
@@ -389,24 +398,6 @@ cdef class ExactSumKernel(SubtractingKernel):
         for i in range(n):
             self.buffers.counts[i] = (counts[start + i] if counts != NULL
                                       else self.scan.hi[start + i] - self.scan.lo[start + i])
-
-
-cdef void join_odd(const Odd* start, const Odd* entered, const Odd* left, const int64_t* lo,
-                   const int64_t* hi, int64_t first, int64_t last, int64_t n, Odd* out) noexcept nogil:
-    """out[i] = start + entered[hi[i] - last] - left[lo[i] - first]; either may be NULL."""
-    cdef Odd odd
-    cdef int64_t i
-    for i in range(n):
-        odd = start[0]
-        if entered != NULL:
-            odd.nans += entered[hi[i] - last].nans
-            odd.plus += entered[hi[i] - last].plus
-            odd.minus += entered[hi[i] - last].minus
-        if left != NULL:
-            odd.nans -= left[lo[i] - first].nans
-            odd.plus -= left[lo[i] - first].plus
-            odd.minus -= left[lo[i] - first].minus
-        out[i] = odd
 
 
 cdef void lower_odd(const Odd* odd, int64_t n, double* out) noexcept nogil:
