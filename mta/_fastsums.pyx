@@ -111,7 +111,7 @@ cdef class FastSumKernel(Kernel):
         cdef const double* suffix = self.suffix + 3 - self.origin
         cdef int64_t ahead = hi[0] - 1 - self.at, rows
         n = self.run_length(lo, hi, n)
-        if is_steady(lo, hi, n, lo[0] - 1, hi[0] - 1):
+        if is_steady(lo, hi, n):
             if ahead == 0:
                 self.total = plain_steady(&self.scan.values[self.at].f, n, self.total, suffix + lo[0], out)
                 self.at += n & -4

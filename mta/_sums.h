@@ -496,12 +496,10 @@ static inline void mta_join_odd(mta_odd start, const double *entered, const mta_
     }
 }
 
-/* Whether window i is [first + 1 + i, last + 1 + i). */
-MTA_INTEGER_CLONES
-static int mta_moves_by_one(const int64_t *lo, const int64_t *hi, int64_t n, int64_t first, int64_t last) {
-    int64_t i, odd = 0;
-    for (i = 0; i < n; i++) odd |= (lo[i] ^ (first + 1 + i)) | (hi[i] ^ (last + 1 + i));
-    return !odd;
+/* Whether the first of n windows is one row on from [first, last), and so on. */
+static inline int mta_moves_by_one(const int64_t *lo, const int64_t *hi, int64_t n, int64_t first,
+                                   int64_t last) {
+    return lo[0] == first + 1 && hi[0] == last + 1 && mta_is_steady(lo, hi, n);
 }
 
 /* Where the first and last bits of some values lie, so that a grid can be chosen that holds most. */

@@ -53,8 +53,9 @@ cdef extern from "_sums.h":
     double exact_lower "mta_exact_lower"(const ExactSum* s, const Slices* sum) nogil
     double exact_lower_mean "mta_exact_lower_mean"(const ExactSum* s, const Slices* sum, int64_t n) nogil
     # What kernels for other sums have use for as well.
-    bint is_steady "mta_moves_by_one"(const int64_t* lo, const int64_t* hi, int64_t n, int64_t first,
-                                   int64_t last) nogil
+    bint is_steady "mta_is_steady"(const int64_t* lo, const int64_t* hi, int64_t n) nogil
+    bint moves_by_one "mta_moves_by_one"(const int64_t* lo, const int64_t* hi, int64_t n,
+                                         int64_t first, int64_t last) nogil
     Slices run_up "mta_run_up"(int slices, Slices start, int64_t* x, int64_t n) nogil
     void join_slices "mta_join_slices"(int slices, Slices start, const int64_t* entered,
                                        const int64_t* left, const int64_t* lo, const int64_t* hi,

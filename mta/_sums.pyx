@@ -190,7 +190,7 @@ cdef class ExactSumKernel(SubtractingKernel):
         cdef const double* x = &self.scan.values.f
         cdef Slices sum = s.sum
         cdef int64_t k
-        if not is_steady(&self.scan.lo[i], &self.scan.hi[i], n, self.first, self.last):
+        if not moves_by_one(&self.scan.lo[i], &self.scan.hi[i], n, self.first, self.last):
             return 0
         self.has_odd = any_odd(&s.odd)
         if IS_WIDE and s.grid.slices == FEW and n >= 4 and not (s.off_rows or self.has_odd):

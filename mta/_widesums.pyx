@@ -7,7 +7,9 @@ from mta._core cimport Lowering
 from mta._exact cimport divide_int128, int128
 from mta._kernel cimport Counter, Kernel
 from mta._monoids cimport SUM, Cell
-from mta._sums cimport FEW, ROWS, RUN, Slices, SubtractingKernel, is_steady, join_slices, run_up
+from mta._sums cimport (
+    FEW, ROWS, RUN, Slices, SubtractingKernel, join_slices, moves_by_one, run_up,
+)
 
 from mta._sums import check_wanted
 
@@ -82,7 +84,7 @@ cdef class WideSumKernel(SubtractingKernel):
         memset(&none, 0, sizeof(none))
         while n and (hi[n - 1] - self.last > ROWS or lo[n - 1] - self.first > ROWS):
             n >>= 1
-        if n and is_steady(lo, hi, n, self.first, self.last):
+        if n and moves_by_one(lo, hi, n, self.first, self.last):
             split_changes(&self.scan.values[self.last].i, &self.scan.values[self.first].i, n,
                           self.unsigned, self.sums)
             run_up(FEW, none, self.sums, n)
