@@ -39,8 +39,8 @@ class RollingStream:
     """Pushes rows through a rolling spec; see ``Rolling.stream``, which makes it.
 
     Rows of one key have to come in order of time; keys may be out of step. A row that comes after
-    one of its key with a greater time (or, where peers see each other, after its peers were
-    answered) is late: it is counted, kept for `late`, and changes nothing.
+    one of its key with a greater time, or that belongs into a window of its key that was answered
+    (its peers', as a rule), is late: it is counted, kept for `late`, and changes nothing.
     """
 
     def __init__(self, spec: Rolling) -> None:
@@ -197,9 +197,9 @@ class RollingStream:
             return 0 if self.forgotten is None else int(ts.searchsorted(self.forgotten))
         if known.newest is None:
             return 0
-        peers = self.spec.ties == "peers" and self.spec.right_closed and not self.spec.over_rows
-        answered = known.track.received == known.track.answered
-        return int(ts.searchsorted(known.newest, side="right" if peers and answered else "left"))
+        first = int(ts.searchsorted(known.newest))
+        joined = known.track.last_joining()
+        return first if joined is None else max(first, int(ts.searchsorted(joined, side="right")))
 
     def _keep_late(self, frame: Frame, late: list[Ints]) -> None:
         rows = np.sort(np.concatenate(late)) if late else np.zeros(0, np.int64)

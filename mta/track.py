@@ -86,7 +86,16 @@ class Track:
     def settle(self) -> None:
         """Let go of what no later window can need."""
         self.rows.drop_to(self.lo - KEPT)
-        self.times.drop_to(min(self.lo, self.answered))
+        self.times.drop_to(min(self.lo, self.answered - 1))
+
+    def last_joining(self) -> int | None:
+        """The last time at which a row would still belong into a window that was answered; None if
+        there is no such window, or a later row never belongs into one."""
+        if self.spec.over_rows or not self.answered or ties_by_arrival(self.spec, self.ticks):
+            return None
+        answered = int(self.times.view()[self.answered - 1 - self.times.first])
+        edge = answered - self.ticks.lag - (not self.spec.right_closed)
+        return min(edge, 2**63 - 1)
 
     def place(self) -> Place:
         """Where it stands; `go_back` returns to it as long as `settle` has not been called."""

@@ -119,6 +119,47 @@ def test_a_peer_of_rows_that_were_answered_is_late():
     assert op.late()["x"].tolist() == [8]
 
 
+def test_with_a_lag_a_peer_changes_no_answer_and_is_not_late():
+    op = mta.rolling("1i", on="ts", lag="1i").agg(n=agg.count()).stream()
+    got = [*op.push(rides([5], [1]))["n"], *op.push(rides([5, 5, 6], [1, 1, 1]))["n"]]
+    assert got + op.finish()["n"].tolist() == [0, 0, 0, 3]
+    assert op.state()["late"] == 0
+
+
+def test_a_later_row_of_a_window_that_was_answered_is_late():
+    op = mta.rolling("10i", on="ts", lag="-5i").agg(n=agg.count()).stream()
+    op.push(rides([1, 4], [1, 1]))
+    assert op.advance(7)["n"].tolist() == [2]  # the window of 1, up to 6
+    assert op.push(rides([5, 6, 7], [1, 1, 1]))["n"].tolist() == []
+    assert op.late()["ts"].tolist() == [5, 6]
+    assert op.finish()["n"].tolist() == [3, 2]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["push", "advance"]), st.integers(0, 12)), max_size=12),
+    st.integers(1, 4), st.integers(-3, 3), st.sampled_from(["right", "left", "both", "neither"]),
+    st.sampled_from(["peers", "arrival"]),
+)  # fmt: skip
+def test_what_is_not_late_is_answered_as_in_batch(steps, length, lag, closed, ties):
+    ties = ties if lag >= 0 else "peers"
+    spec = mta.rolling(f"{length}i", on="ts", lag=f"{lag}i", closed=closed, ties=ties)
+    spec = spec.agg(x=agg.list("x"), n=agg.count())
+    op, got, kept = spec.stream(), {}, {}
+    for number, (step, time) in enumerate([("push", 0), *steps]):
+        if step == "push":
+            kept[number] = time
+            answers = op.push(pd.DataFrame({"ts": [time], "x": [number]}, index=[number]))
+        else:
+            answers = op.advance(time)
+        got |= dict(zip(answers.index, answers["x"], strict=True))
+        for number in op.late()["x"]:
+            del kept[number]
+    answers = op.finish()
+    got |= dict(zip(answers.index, answers["x"], strict=True))
+    want = spec(pd.DataFrame({"ts": list(kept.values()), "x": list(kept)}, dtype="int64"))
+    assert [list(x) for x in got.values()] == [list(x) for x in want["x"]]
+
+
 def test_keys_may_be_out_of_step():
     op = mta.rolling("10i", on="ts", by="k", ties="arrival").agg(s=agg.sum("x")).stream()
     got = [op.push(rides([t], [x], [k]))["s"].tolist() for t, x, k in [(9, 1, "a"), (3, 2, "b")]]
