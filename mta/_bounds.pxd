@@ -30,6 +30,7 @@ cdef class Bounds:
 
     cdef int fill(self, int64_t start, int64_t n, int64_t* lo, int64_t* hi) except -1 nogil
     cdef int64_t next(self, int64_t start, int64_t n, int64_t* lo, int64_t* hi) except -1 nogil
+    cdef int64_t begin_of(self, int64_t row) noexcept nogil
     cdef int64_t pick(self, int64_t start, int64_t n, int64_t* lo, int64_t* hi) noexcept nogil
     cdef int fill_group(self, int64_t start, int64_t stop, int64_t begin, int64_t end,
                         int64_t* lo, int64_t* hi) except -1 nogil
@@ -38,6 +39,7 @@ cdef class Bounds:
 cdef class GivenBounds(Bounds):
     cdef const int64_t* lo
     cdef const int64_t* hi
+    cdef int64_t[2] ends
 
 
 cdef class RowBounds(Bounds):

@@ -60,6 +60,17 @@ cdef class Bounds:
             return n
         return self.pick(start, n, lo, hi)
 
+    cdef int64_t begin_of(self, int64_t row) noexcept nogil:
+        """The first row of this row's key."""
+        cdef int64_t low = 0, high = self.groups, middle
+        while low + 1 < high:
+            middle = (low + high) // 2
+            if self.offsets[middle] <= row:
+                low = middle
+            else:
+                high = middle
+        return self.offsets[low]
+
     cdef int64_t pick(self, int64_t start, int64_t n, int64_t* lo, int64_t* hi) noexcept nogil:
         """Keep every `every`-th of the windows of the rows start..start + n."""
         cdef int64_t row = start, kept = 0, group = self.picked, stop
@@ -103,7 +114,9 @@ cdef class GivenBounds(Bounds):
     def __cinit__(self, const int64_t[::1] lo, const int64_t[::1] hi):
         self.owner = (lo, hi)
         self.every = 1
-        self.rows = lo.shape[0]
+        self.rows = self.ends[1] = lo.shape[0]
+        self.offsets = self.ends
+        self.groups = 1
         if self.rows:
             self.lo = &lo[0]
             self.hi = &hi[0]

@@ -90,6 +90,14 @@ cdef class FastSumKernel(Kernel):
             i += run
         return -1
 
+    cdef int skip(self, int64_t n, const int64_t* lo, const int64_t* hi) except -1 nogil:
+        cdef int64_t i, split = self.split
+        for i in range(n):
+            if lo[i] >= split:
+                split = hi[i]
+        self.split = self.origin = self.at = split
+        return 0
+
     cdef int build_suffixes(self, int64_t origin) except -1 nogil:
         """The rows [origin, split) become the older half."""
         cdef int64_t n = self.split - origin

@@ -49,7 +49,7 @@ cdef class HalvesKernel(Kernel):
     cdef void combine(self, void* out, const void* a, const void* b) noexcept nogil
     cdef const void* sums(self, const void* part) noexcept nogil
 
-    cdef int choose_split(self, int64_t lo, int64_t hi) except -1 nogil
+    cdef void choose_split(self, int64_t lo, int64_t hi) noexcept nogil
     cdef int make_edges(self, int64_t lo) except -1 nogil
     cdef void turn_to(self, int64_t lo) noexcept nogil
     cdef int64_t serve(self, int64_t i, int64_t n, const int64_t* counts) noexcept nogil

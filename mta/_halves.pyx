@@ -87,6 +87,7 @@ cdef class HalvesKernel(Kernel):
         while i < end:
             if lo[i] >= self.split:
                 self.choose_split(lo[i], hi[i])
+                self.make_edges(lo[i])
             elif self.marked:
                 self.make_edges(lo[i])
             stop = i + 1
@@ -105,12 +106,20 @@ cdef class HalvesKernel(Kernel):
             i = stop
         return -1
 
-    cdef int choose_split(self, int64_t lo, int64_t hi) except -1 nogil:
+    cdef int skip(self, int64_t n, const int64_t* lo, const int64_t* hi) except -1 nogil:
+        cdef int64_t i
+        for i in range(n):
+            if lo[i] >= self.split:
+                self.choose_split(lo[i], hi[i])
+        self.page_end = -1
+        self.marked = True
+        return 0
+
+    cdef void choose_split(self, int64_t lo, int64_t hi) noexcept nogil:
         """The window [lo, hi) up to its last value becomes the older half."""
         while hi > lo and self.scan.valid != NULL and not self.scan.valid[hi - 1]:
             hi -= 1
         self.split = max(lo, hi)
-        return self.make_edges(lo)
 
     cdef int make_edges(self, int64_t lo) except -1 nogil:
         """The partial of every page of [lo, split) and what follows it, but for the first page."""

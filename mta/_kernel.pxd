@@ -59,6 +59,7 @@ cdef class Kernel:
     cdef object answers     # and the arrays that the answers go to
 
     cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil
+    cdef int skip(self, int64_t n, const int64_t* lo, const int64_t* hi) except -1 nogil
 
 
 cdef class Lists:

@@ -34,5 +34,9 @@ class Lists:
     def items(self) -> _Ints: ...
 
 def slide(
-    bounds: Bounds, counters: list[Counter], kernels: list[Kernel]
+    bounds: Bounds,
+    counters: list[Counter],
+    kernels: list[Kernel],
+    start: int = 0,
+    stop: int | None = None,
 ) -> tuple[Kernel, int] | None: ...

@@ -118,6 +118,10 @@ cdef class Kernel:
         with gil:
             raise NotImplementedError
 
+    cdef int skip(self, int64_t n, const int64_t* lo, const int64_t* hi) except -1 nogil:
+        """Go past n windows without answering them: the marks become what `step` would leave."""
+        return 0
+
 
 cdef class Lists:
     """Where the answers of a kernel go that are lists: all items in one row, and how many each has.
@@ -155,18 +159,24 @@ cdef class Lists:
         return 0
 
 
-def slide(Bounds bounds, counters, kernels):
-    """Answer every window of `bounds`, all kernels side by side, a chunk of windows at a time.
+def slide(Bounds bounds, counters, kernels, int64_t start=0, stop=None):
+    """Answer the windows of `bounds`, all kernels side by side, a chunk of windows at a time.
+
+    start, stop : of these rows only, by fresh bounds and kernels; what the answers owe to the
+        windows before is found without answering them
 
     Returns (kernel, window) of the first answer that does not fit its type, or None.
     """
-    cdef int64_t row = 0, window = 0, rows, n, failed
+    cdef int64_t row = start, end = bounds.rows if stop is None else stop
+    cdef int64_t window = 0, rows, n, failed
     cdef int64_t[CHUNK] lo
     cdef int64_t[CHUNK] hi
     cdef Counter counter
     cdef Kernel kernel
-    while row < bounds.rows:
-        rows = min(<int64_t> CHUNK, bounds.rows - row)
+    if start > 0:
+        skip_to(bounds, kernels, start)
+    while row < end:
+        rows = min(<int64_t> CHUNK, end - row)
         with nogil:
             n = bounds.next(row, rows, lo, hi)
         for counter in counters:
@@ -180,3 +190,20 @@ def slide(Bounds bounds, counters, kernels):
         row += rows
         window += n
     return None
+
+
+cdef int skip_to(Bounds bounds, kernels, int64_t start) except -1:
+    """Go past the windows of the key's rows before `start`."""
+    cdef int64_t row = bounds.begin_of(start), rows, n
+    cdef int64_t[CHUNK] lo
+    cdef int64_t[CHUNK] hi
+    cdef Kernel kernel
+    while row < start:
+        rows = min(<int64_t> CHUNK, start - row)
+        with nogil:
+            n = bounds.next(row, rows, lo, hi)
+        for kernel in kernels:
+            with nogil:
+                kernel.skip(n, lo, hi)
+        row += rows
+    return 0

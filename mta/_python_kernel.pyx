@@ -41,6 +41,14 @@ cdef class PythonKernel(Kernel):
             failed = self.answer(start, edges(lo + start, n), edges(hi + start, n))
             return -1 if failed is None else failed
 
+    def go_past(self, lo, hi):
+        """Take note of windows that are not answered."""
+
+    cdef int skip(self, int64_t n, const int64_t* lo, const int64_t* hi) except -1 nogil:
+        with gil:
+            self.go_past(edges(lo, n), edges(hi, n))
+        return 0
+
 
 cdef object edges(const int64_t* source, int64_t n):
     """A copy: the chunk's edges live on the stack of the caller."""

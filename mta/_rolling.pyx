@@ -252,6 +252,22 @@ cdef class MonoidKernel(Kernel):
     def answer_to(self, arrays):
         self.lowering.answer_to(arrays)
 
+    def marks(self):
+        """Where the blocks of a float sum begin, and the row after the newest one inside."""
+        return (self.blocks.base, self.blocks.last)
+
+    def resume(self, marks):
+        base, self.blocks.last = marks
+        block_scan_restart(&self.blocks, base)
+
+    cdef int skip(self, int64_t n, const int64_t* lo, const int64_t* hi) except -1 nogil:
+        cdef int64_t i
+        for i in range(n):
+            if lo[i] >= self.blocks.last:
+                self.blocks.base = lo[i]
+            self.blocks.last = hi[i]
+        return 0
+
     cdef list take_integers(self, column, int64_t first):
         """Integers as doubles where each is one; else the forest, which takes them as they are."""
         if self.forest is None:

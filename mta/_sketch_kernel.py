@@ -84,6 +84,13 @@ class SketchKernel(PythonKernel):
         self._base, self._last = marks
         self._forget()
 
+    def go_past(self, lo: _Ints, hi: _Ints) -> None:
+        """Take note of windows that are not answered."""
+        begun = np.flatnonzero(lo >= np.concatenate([[self._last], hi[:-1]]))
+        if len(begun):
+            self._base = int(lo[begun[-1]])
+        self._last = int(hi[-1])
+
     def answer(self, start: int, lo: _Ints, hi: _Ints) -> None:
         """Answer each window; equal ones once."""
         window, answers = None, []

@@ -83,6 +83,15 @@ cdef class UserKernel(Kernel):
         self.origin = 0
         return 0
 
+    cdef int skip(self, int64_t n, const int64_t* lo, const int64_t* hi) except -1 nogil:
+        cdef int64_t i
+        for i in range(n):
+            if lo[i] >= self.split or self.older_empty:
+                self.find_split(lo[i], hi[i])
+        self.last = self.split
+        self.ready = False
+        return 0
+
     cdef object value_at(self, int column, int64_t row):
         """A value as lift gets it."""
         cdef Cell cell = self.scan.columns[column][row]

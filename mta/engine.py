@@ -7,6 +7,7 @@ bounds → one kernel per state → answers back in the order of the input.
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,8 @@ from mta.errors import DataError, SpecError
 from mta.frames import Answer, Column, Frame, open_frame
 from mta.plan import Feed, Input, Plan, check_types, make_plan
 from mta.rows import counted_rows, fed_values, value_codes
-from mta.slider import AnswerOverflowError, Mask, Slider, taken_answer
+from mta.slider import AnswerOverflowError, Mask, taken_answer
+from mta.threads import check_threads, slide_in_threads
 from mta.windows import Rolling
 
 Ints = NDArray[np.int64]
@@ -60,8 +62,9 @@ class Ticks:
         return ticks * self.scale
 
 
-def run_batch(spec: Rolling, data: Any) -> Any:
+def run_batch(spec: Rolling, data: Any, threads: int = 1) -> Any:
     """Answer every row of `data`; see ``Rolling.__call__``."""
+    check_threads(threads)
     plan = make_plan(spec.aggs, spec.min_periods or 0)
     frame = open_frame(data)
     for name in plan.columns:
@@ -69,12 +72,15 @@ def run_batch(spec: Rolling, data: Any) -> Any:
     columns = {name: frame.column(name) for name in plan.columns}
     check_types(plan, columns)
     places, offsets, ts, ticks = sort_rows(spec, frame)
-    bounds = find_bounds(spec, ts, offsets, ticks)
     rows = SortedRows(frame, columns, places)
-    if spec.every is None:
-        return frame.build(slide_columns(plan, columns, bounds, rows))
-    picked = every_rows(offsets, spec.every)
-    answers = slide_columns(plan, columns, bounds, rows, picked)
+    picked = None if spec.every is None else every_rows(offsets, spec.every)
+
+    def make_bounds() -> Bounds:
+        return find_bounds(spec, ts, offsets, ticks)
+
+    answers = slide_columns(plan, columns, make_bounds, rows, picked, threads)
+    if picked is None:
+        return frame.build(answers)
     at = np.sort(rows.to_input(picked))
     shown = [taken_answer(name, frame.column(name), at) for name in labels(spec)]
     return frame.build([*shown, *answers], at)
@@ -212,17 +218,18 @@ def row_edges(spec: Rolling) -> tuple[int, int]:
 def slide_columns(
     plan: Plan,
     columns: dict[str, Column],
-    bounds: Bounds,
+    make_bounds: Callable[[], Bounds],
     rows: SortedRows,
     picked: Ints | None = None,
+    threads: int = 1,
 ) -> list[Answer]:
     """Run every kernel over the sorted rows and put the answers in input order.
 
+    make_bounds : fresh bounds, for each thread
     picked : the sorted rows that have a window; None: all
     """
-    windows = bounds.rows if picked is None else len(picked)
     try:
-        raw = Slider(plan, columns).slide(rows, bounds, windows, columns)
+        raw = slide_in_threads(plan, columns, rows, make_bounds, picked, threads)
     except AnswerOverflowError as error:
         row = error.window if picked is None else picked[error.window]
         raise error.explain(int(rows.to_input(np.array([row]))[0])) from None

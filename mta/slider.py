@@ -84,20 +84,38 @@ class Slider:
             An integer answer does not fit. The kernels then are of no more use.
         """
         raw = RawAnswers(self.plan, columns, windows)
+        self.attach(rows, raw, bounds.include_self)
+        self.run(bounds)
+        raw.drop_full_masks([self.counters])
+        return raw
+
+    def attach(self, rows: Rows, raw: RawAnswers | RawPart, include_self: bool) -> None:
+        """Give the kernels rows, and room for the answers of the next windows.
+
+        include_self : every row is in its own window
+        """
         for source, counter in self.counters.items():
             valid = None if source is None else rows.valid(source)
-            sure = 1 if valid is None and bounds.include_self else 0  # values in every window
+            sure = 1 if valid is None and include_self else 0  # values in every window
             counter.attach(_bytes(valid), rows.first)
             counter.answer_to(raw.room_for_counts(source, sure))
         for state, kernel in self.kernels.items():
             feeds = [rows.feed(feed) for feed in state.feeds]
             kernel.attach(feeds, _bytes(rows.valid(state.input)), rows.first)
             kernel.answer_to([raw.room(output) for output in self.asked[state]])
-        failed = slide(bounds, list(self.counters.values()), list(self.kernels.values()))
+
+    def run(self, bounds: Bounds, start: int = 0, stop: int | None = None) -> None:
+        """Answer the windows of the rows start..stop; the first window is number 0.
+
+        Raises
+        ------
+        AnswerOverflowError
+            As `slide`.
+        """
+        counters, kernels = list(self.counters.values()), list(self.kernels.values())
+        failed = slide(bounds, counters, kernels, start, stop)
         if failed is not None:
             raise AnswerOverflowError(self._overflown(failed[0]), failed[1])
-        raw.drop_full_masks(self.counters)
-        return raw
 
     def marks(self) -> list[tuple[int, ...]]:
         """What the kernels' later answers depend on beside the rows inside."""
@@ -129,9 +147,13 @@ class RawAnswers:
         self._arrays: dict[Any, Any] = {}
         self.masks: dict[str, Mask] = {}
 
+    def key(self, output: Output) -> Any:
+        """Outputs of one key have one answer."""
+        return output.name if output.state is None else output.question
+
     def room(self, output: Output) -> Any:
         """Where the answers of an output go, and then are."""
-        key = output.name if output.state is None else output.question
+        key = self.key(output)
         if key not in self._arrays:
             self._arrays[key] = answer_room(output, self.columns, self.windows)
         return self._arrays[key]
@@ -143,19 +165,25 @@ class RawAnswers:
         where they are the answer."""
         room = []
         for output in self.plan.of_input(source):
-            if output.need > sure:
+            if output.need > sure and output.name not in self.masks:
                 self.masks[output.name] = np.empty(self.windows, np.bool_)
             mask = self.masks.get(output.name)
             counts = self.room(output) if output.state is None else None
             room.append((_bytes(mask), counts))
         return room
 
-    def drop_full_masks(self, counters: dict[Input | None, Counter]) -> None:
-        """Keep the masks of those answers only of which one is null."""
-        for source, counter in counters.items():
+    def drop_full_masks(self, parts: list[dict[Input | None, Counter]]) -> None:
+        """Keep the masks of those answers only of which one, in some part, is null."""
+        for source in parts[0]:
             for k, output in enumerate(self.plan.of_input(source)):
-                if output.name in self.masks and counter.is_full(k):
+                if output.name in self.masks and all(c[source].is_full(k) for c in parts):
                     del self.masks[output.name]
+
+    def join_lists(self, parts: list[RawPart]) -> None:
+        """Take the lists of the parts, one after the other, for those of all windows."""
+        for key, array in self._arrays.items():
+            if isinstance(array, Lists):
+                self._arrays[key] = JoinedLists([part.lists[key] for part in parts])
 
     def answers(
         self,
@@ -184,7 +212,7 @@ class RawAnswers:
         lengths = None
         if output.aggregate.monoid is not None:
             raw, valid = settled(user_type(output.aggregate, self.columns), raw, valid)
-        if isinstance(raw, Lists):
+        if isinstance(raw, (Lists, JoinedLists)):
             raw, lengths = _lists(raw, valid)
             if like is not None and like.values is not None and not answers_rows(output.aggregate):
                 raw = raw.view(like.values.dtype)
@@ -199,13 +227,59 @@ class RawAnswers:
         return taken_answer(output.name, like, to_column(raw), valid, lengths)
 
 
+class RawPart:
+    """Room for the windows start..stop inside of that for all.
+
+    Lists have no room there; see ``RawAnswers.join_lists``.
+    """
+
+    def __init__(self, whole: RawAnswers, start: int, stop: int) -> None:
+        self.whole = whole
+        self.windows = slice(start, stop)
+        self.lists: dict[Any, Lists] = {}
+
+    def room(self, output: Output) -> Any:
+        """As that of the whole."""
+        room = self.whole.room(output)
+        if not isinstance(room, Lists):
+            return room[self.windows]
+        key = self.whole.key(output)
+        if key not in self.lists:
+            self.lists[key] = Lists(self.windows.stop - self.windows.start)
+        return self.lists[key]
+
+    def room_for_counts(
+        self, source: Input | None, sure: int
+    ) -> list[tuple[NDArray[np.uint8] | None, NDArray[np.int64] | None]]:
+        """As that of the whole."""
+        return [
+            (
+                None if mask is None else mask[self.windows],
+                None if counts is None else counts[self.windows],
+            )
+            for mask, counts in self.whole.room_for_counts(source, sure)
+        ]
+
+
+class JoinedLists:
+    """Lists one after the other; what `Lists` tells of one."""
+
+    def __init__(self, parts: list[Lists]) -> None:
+        self.parts = parts
+        self.lengths = np.concatenate([part.lengths for part in parts])
+
+    def items(self) -> NDArray[np.int64]:
+        """The items of all lists."""
+        return np.concatenate([part.items() for part in self.parts])
+
+
 def _apart(answer: Answer, others: list[Answer]) -> Answer:
     """The answer in memory of its own, which is its owner's to write to."""
     shared = any(np.may_share_memory(answer.values, other.values) for other in others)
     return replace(answer, values=answer.values.copy()) if shared else answer
 
 
-def _lists(raw: Lists, valid: Mask | None) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def _lists(raw: Lists | JoinedLists, valid: Mask | None) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Items and lengths, none of a list that is null."""
     items, lengths = raw.items(), raw.lengths
     if valid is None:

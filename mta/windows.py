@@ -105,7 +105,7 @@ class Rolling(Spec):
         """
         return replace(self, aggs=named(aggs, by_name))
 
-    def __call__(self, data: Any) -> Any:
+    def __call__(self, data: Any, threads: int = 1) -> Any:
         """The answers for every row of `data`, in its order and its kind.
 
         With `every`, the answers for every so many rows of a key, with their key and time columns,
@@ -115,6 +115,8 @@ class Rolling(Spec):
         ----------
         data : pandas.DataFrame, polars.DataFrame, pyarrow.Table or RecordBatch, anything with an
             Arrow stream, or a dict of NumPy arrays of one length
+        threads : how many threads may compute answers, each those of a stretch of the rows
+            The answers are those of one thread, to the last bit. Sorting stays on one.
 
         Returns
         -------
@@ -133,7 +135,7 @@ class Rolling(Spec):
         """
         from mta.engine import run_batch  # the engine builds on the specs, not they on it
 
-        return run_batch(self, data)
+        return run_batch(self, data, threads)
 
     def stream(self, state: bytes | None = None) -> RollingStream:
         """The same windows over rows that are pushed: ``op.push(batch)`` gives the answers that

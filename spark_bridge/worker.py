@@ -124,11 +124,9 @@ class SortedRun:
         assert self.ticks is not None
         bounds = find_bounds(self.spec, ts, np.ascontiguousarray(offsets), self.ticks)
         rows = SortedRows(frame, columns, None)
-        if self.spec.every is not None:
-            picked = every_rows(offsets, self.spec.every)
-            made = slide_columns(self.plan, columns, bounds, rows, picked)
-            return _with_answers(table.take(picked), made)
-        return _with_answers(table, slide_columns(self.plan, columns, bounds, rows))
+        picked = None if self.spec.every is None else every_rows(offsets, self.spec.every)
+        made = slide_columns(self.plan, columns, lambda: bounds, rows, picked)
+        return _with_answers(table if picked is None else table.take(picked), made)
 
     def _read(self, table: pa.Table) -> tuple[ArrowFrame, dict[str, Column], Ints | None]:
         """The rows, the columns that the aggregates use, and the times in ticks."""
