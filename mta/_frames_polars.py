@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
@@ -85,6 +86,16 @@ class PolarsFrame(Frame):
 
     def build(self, answers: list[Answer], at: NDArray[np.int64] | None = None) -> pl.DataFrame:
         return pl.DataFrame([_series(a) for a in answers])
+
+
+def map_rows(
+    run: Callable[[pl.DataFrame], pl.DataFrame], data: pl.LazyFrame, names: list[str]
+) -> pl.LazyFrame:
+    """What `run` will make of these columns of all rows. That it can is seen before, on no rows."""
+    schema = data.collect_schema()
+    answers = run(pl.DataFrame(schema=schema)).schema
+    read = data.select(names) if names else data
+    return read.map_batches(run, schema=answers)
 
 
 def _validity(series: pl.Series) -> NDArray[np.bool_] | None:

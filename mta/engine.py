@@ -18,7 +18,7 @@ from mta._bounds import Bounds, RowBounds, TimeBounds
 from mta._keys import first_fall, group_places, sort_times, spread
 from mta.durations import NANOSECONDS, Duration
 from mta.errors import DataError, SpecError
-from mta.frames import Answer, Column, Frame, open_frame
+from mta.frames import Answer, Column, Frame, is_lazy, open_frame, run_later
 from mta.plan import Feed, Input, Plan, check_types, make_plan
 from mta.rows import counted_rows, fed_values, value_codes
 from mta.slider import AnswerOverflowError, Mask, taken_answer
@@ -66,6 +66,9 @@ def run_batch(spec: Rolling, data: Any, threads: int = 1) -> Any:
     """Answer every row of `data`; see ``Rolling.__call__``."""
     check_threads(threads)
     plan = make_plan(spec.aggs, spec.min_periods or 0)
+    if is_lazy(data):
+        read = dict.fromkeys([*labels(spec), *plan.columns])
+        return run_later(lambda rows: run_batch(spec, rows, threads), data, list(read))
     frame = open_frame(data)
     for name in plan.columns:
         frame.require(name, "agg")

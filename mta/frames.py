@@ -8,6 +8,7 @@ No library is imported unless the data came from it.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -251,7 +252,7 @@ def open_frame(data: Any) -> Frame:
         from mta._frames_polars import PolarsFrame
 
         return PolarsFrame(data)
-    if _is_a(data, "polars", "LazyFrame"):
+    if is_lazy(data):
         raise DataError("a polars LazyFrame holds no rows yet; call .collect() first")
     if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
         from mta._frames_arrow import ArrowFrame
@@ -261,6 +262,18 @@ def open_frame(data: Any) -> Frame:
         f"can't read a {type(data).__module__}.{type(data).__qualname__}; give a pandas or polars "
         "DataFrame, a pyarrow Table or RecordBatch, or a dict of NumPy arrays"
     )
+
+
+def is_lazy(data: Any) -> bool:
+    """Whether `data` is a polars LazyFrame."""
+    return _is_a(data, "polars", "LazyFrame")
+
+
+def run_later(run: Callable[[Any], Any], data: Any, names: list[str]) -> Any:
+    """The LazyFrame of what `run` makes of a LazyFrame's rows, of which it reads these columns."""
+    from mta._frames_polars import map_rows
+
+    return map_rows(run, data, names)
 
 
 def _is_a(data: Any, library: str, name: str) -> bool:

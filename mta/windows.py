@@ -113,15 +113,16 @@ class Rolling(Spec):
 
         Parameters
         ----------
-        data : pandas.DataFrame, polars.DataFrame, pyarrow.Table or RecordBatch, anything with an
-            Arrow stream, or a dict of NumPy arrays of one length
+        data : pandas.DataFrame, polars.DataFrame or LazyFrame, pyarrow.Table or RecordBatch,
+            anything with an Arrow stream, or a dict of NumPy arrays of one length
         threads : how many threads may compute answers, each those of a stretch of the rows
             The answers are those of one thread, to the last bit. Sorting stays on one.
 
         Returns
         -------
         The same kind, with one column per answer and one row per input row (pandas: same index;
-        an Arrow stream gives a pyarrow.Table).
+        an Arrow stream gives a pyarrow.Table). A LazyFrame gives one that will read just the
+        columns it needs; whether it can is checked at once.
 
         Raises
         ------

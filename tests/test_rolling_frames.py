@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 import mta
 from kinds import KINDS, build, named_columns, read
 from mta import agg
-from mta.errors import DataError
+from mta.errors import ColumnError, DataError
 from oracle import NULL_OR_NAN, Agg, Rolling, answers, differences
-from strategies import data, engine_spec
+from strategies import data, engine_spec, rollings
 
 TICKS = {"t": ("int64", [4, 1, 2, 2, 9]), "x": ("float64", [1.0, 2.0, None, 4.0, 8.0])}
 LAST_THREE = mta.rolling("3i", on="t").agg(n=agg.count(), s=agg.sum("x"), m=agg.mean("x"))
@@ -44,6 +44,29 @@ def test_the_same_kind_comes_back_with_just_the_answers(kind):
     assert list(named_columns(result)) == ["n", "s", "m"]
     rows = read(result)
     assert {name: [row[name] for row in rows] for name in rows[0]} == LAST_THREE_ANSWERS
+
+
+@given(data(), rollings(), st.integers(1, 2))
+def test_a_lazy_frame_gives_what_its_rows_will_give(sample, spec, threads):
+    run, frame = engine_spec(spec), build("polars", sample.columns)
+    later = run(frame.lazy(), threads=threads)
+    want = run(frame)
+    assert later.collect_schema() == want.schema
+    assert repr(read(later.collect())) == repr(read(want))
+
+
+def test_a_lazy_frame_reads_what_it_needs_and_answers_all_rows():
+    frame = build("polars", TICKS).lazy().with_columns(unused=pl.lit("text"))
+    later = LAST_THREE(frame)
+    assert "unused" not in later.explain(optimized=True)
+    assert later.filter(pl.col("n") == 3).collect()["s"].to_list() == [5.0, 6.0, 6.0]
+    assert later.slice(1, 2).collect()["s"].to_list() == [2.0, 6.0]
+    assert mta.rolling(2).agg(n=agg.count())(frame).collect()["n"].to_list() == [1, 2, 2, 2, 2]
+
+
+def test_a_lazy_frame_without_a_column_is_refused_at_once():
+    with pytest.raises(ColumnError, match="no column 'x'"):
+        LAST_THREE(pl.LazyFrame({"t": [1]}))
 
 
 @pytest.mark.parametrize("kind", KINDS)

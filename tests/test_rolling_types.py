@@ -321,9 +321,9 @@ def test_subclasses_of_frames():
     assert values_of(agg.sum, ordered) == [1, 3]
 
 
-def test_a_lazy_frame_asks_to_be_collected():
+def test_a_lazy_frame_of_which_rows_are_needed_asks_to_be_collected():
     with pytest.raises(DataError, match="collect"):
-        SPEC(pl.DataFrame(TABLE).lazy())
+        SPEC.stream().push(pl.DataFrame(TABLE).lazy())
 
 
 # ---- dicts -------------------------------------------------------------------------------------

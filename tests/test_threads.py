@@ -43,7 +43,7 @@ def test_any_number_of_threads(sample, spec, kind, threads):
 
 @st.composite
 def some_windows(draw):
-    """Rows whose sums tell in which order they were added, and windows that slide, jump and stall."""
+    """Rows whose sums tell in which order they are added; windows that slide, jump and stall."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     n, width = draw(st.integers(1, 3000)), draw(st.sampled_from([2, 20, 300, 1500]))
     x = rng.normal(size=n) * 10.0 ** rng.integers(0, 40, n)
