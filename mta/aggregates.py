@@ -594,6 +594,7 @@ def monoid(
     *,
     columns: str | Sequence[str] | None = None,
     name: str | None = None,
+    gives: str | None = None,
 ) -> Any:
     """An aggregate of your own, made of a monoid; see docs/user-monoids.md.
 
@@ -605,6 +606,8 @@ def monoid(
     lower : makes the answer of the partial of a window; None: the partial is the answer
     zero : the partial that changes no other, or a function that makes one
     columns : name, or names, of the columns; None: the result is called with them
+    gives : type of the answers, "float", "int" or "bool"; None: what the functions give
+        Answers of another type are refused. Spark needs it of functions that are not compiled.
 
     Returns
     -------
@@ -623,7 +626,7 @@ def monoid(
     >>> mta.rolling(2).agg(a=energy("x"))(rows)["a"].round(3).tolist()
     [3.0, 5.0, 12.649, 13.0]
     """
-    made = UserMonoid(lift, combine, lower, zero, name)
+    made = UserMonoid(lift, combine, lower, zero, name, gives)
     if columns is None:
         return made
     return made(*((columns,) if isinstance(columns, str) else columns))

@@ -21,10 +21,14 @@ from numpy.typing import NDArray
 
 from mta._kernel import Counter
 from mta._user import MOST_COLUMNS, CompiledUserKernel, PythonUserKernel
-from mta.errors import SpecError
+from mta.errors import DataError, SpecError
 from mta.functions import Aggregate
 
 Mask = NDArray[np.bool_]
+
+# What an answer may be said to be, and what compiled code may then give.
+_ANSWERS = {"float": ("float", "int", "uint"), "int": ("int", "bool"), "bool": ("bool",)}
+_COMPILED = ("float", "int", "uint", "bool")
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,7 @@ class UserMonoid:
     lower: Callable[[Any], Any] | None = None
     zero: Any = None
     name: str | None = None
+    gives: str | None = None
     _programs: dict[tuple[str, ...], Program] = field(default_factory=dict, init=False)
     _checked: list[bool] = field(default_factory=list, init=False)
 
@@ -87,6 +92,13 @@ class UserMonoid:
             _check_arguments("zero", self.zero, 0, "nothing")
         if self.name is not None and not isinstance(self.name, str):
             raise SpecError(f"agg.monoid: name must be a text, not {self.name!r}")
+        if self.gives is not None and self.gives not in _ANSWERS:
+            raise SpecError(f"agg.monoid: gives must be one of {(*_ANSWERS,)}, not {self.gives!r}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What was compiled is an address in this process.
+        fields = self.lift, self.combine, self.lower, self.zero, self.name, self.gives
+        return UserMonoid, fields
 
     def __call__(self, *columns: str, min_count: int = 0, nan: str = "propagate") -> Aggregate:
         """The aggregate over these columns, one per argument of `lift`."""
@@ -102,6 +114,8 @@ class UserMonoid:
         shown.append(f"zero={zero}")
         if self.name is not None:
             shown.append(f"name={self.name!r}")
+        if self.gives is not None:
+            shown.append(f"gives={self.gives!r}")
         return f"agg.monoid({', '.join(shown)})"
 
     @property
@@ -109,7 +123,7 @@ class UserMonoid:
         zero: Any = id(self.zero)
         if isinstance(self.zero, (int, float, str, bytes)):
             zero = (type(self.zero), self.zero)
-        return id(self.lift), id(self.combine), id(self.lower), zero, self.name
+        return id(self.lift), id(self.combine), id(self.lower), zero, self.name, self.gives
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, UserMonoid) and self._key == other._key
@@ -153,8 +167,16 @@ class UserMonoid:
         """
         key = tuple(sources)
         if key not in self._programs:
-            self._programs[key] = _make_program(self, key)
+            program = _make_program(self, key)
+            if program.compiled and program.gives not in _ANSWERS.get(self.gives or "", _COMPILED):
+                raise SpecError(f"{self!r}: lower gives a {program.gives} over {', '.join(key)}")
+            self._programs[key] = program
         return self._programs[key]
+
+    def answer_type(self, sources: Sequence[str]) -> str | None:
+        """ "float", "int", "uint" or "bool", where it is known before there are answers."""
+        program = self.program(sources)
+        return self.gives or (program.gives if program.compiled else None)
 
     @property
     def compiled(self) -> bool | None:
@@ -292,26 +314,47 @@ def answer_array(gives: str, n: int) -> NDArray[Any]:
 
 
 def settled(
-    gives: str, answers: NDArray[Any], valid: Mask | None = None
+    gives: str, answers: NDArray[Any], valid: Mask | None = None, wanted: str | None = None
 ) -> tuple[NDArray[Any], Mask | None]:
     """Answers in the array type that they are of, and where they are not null.
 
     Those of Python become float64, int64, uint64 or bool where all of them are such. None is null.
+
+    wanted : the type that they have to be of ("float", "int" or "bool"); None: any
+
+    Raises
+    ------
+    DataError
+        An answer of Python is not of the wanted type.
     """
-    if gives == "bool":
-        return answers.astype(np.bool_), valid
     if gives != "object":
-        return answers, valid
+        kept = {"float": np.float64, "int": np.int64, "bool": np.bool_}.get(wanted or gives)
+        return answers if kept is None else answers.astype(kept, copy=False), valid
     present = np.fromiter((answer is not None for answer in answers), np.bool_, len(answers))
     if valid is not None:
         present &= valid
-    typed = _typed(answers[present])
+    given = answers[present]
+    typed = _typed(given) if wanted is None else _as_wanted(given, wanted)
     if typed is None:
         answers = np.where(present, answers, np.array(None))
     else:
         answers = np.full(len(answers), np.nan if typed.dtype == np.float64 else 0, typed.dtype)
         answers[present] = typed
     return answers, None if present.all() else present
+
+
+_BOOLS: tuple[type, ...] = (bool, np.bool_)
+_INTS = (*_BOOLS, int, np.integer)
+_FLOATS = (*_INTS, float, np.floating)
+
+
+def _as_wanted(answers: NDArray[Any], wanted: str) -> NDArray[Any]:
+    kinds = {"float": _FLOATS, "int": _INTS, "bool": _BOOLS}[wanted]
+    for answer in answers:
+        fits = isinstance(answer, kinds)
+        if not fits or (wanted == "int" and not -(2**63) <= int(answer) < 2**63):
+            raise DataError(f"agg.monoid: gives={wanted!r}, but lower gave {answer!r}")
+    return answers.astype({"float": np.float64, "int": np.int64, "bool": np.bool_}[wanted])
 
 
 def _typed(answers: NDArray[Any]) -> NDArray[Any] | None:

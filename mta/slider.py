@@ -211,7 +211,8 @@ class RawAnswers:
             like = self.columns[output.aggregate.column]
         lengths = None
         if output.aggregate.monoid is not None:
-            raw, valid = settled(user_type(output.aggregate, self.columns), raw, valid)
+            wanted = output.aggregate.monoid.gives
+            raw, valid = settled(user_type(output.aggregate, self.columns), raw, valid, wanted)
         if isinstance(raw, (Lists, JoinedLists)):
             raw, lengths = _lists(raw, valid)
             if like is not None and like.values is not None and not answers_rows(output.aggregate):

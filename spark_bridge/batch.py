@@ -60,10 +60,10 @@ def apply(spec: Rolling, sdf: DataFrame) -> DataFrame:
     if sdf.isStreaming:
         raise DataError("sdf: this is a stream; so far only batch DataFrames can be answered")
     schema = _output_schema(spec, sdf.schema)
-    text, names = spec.to_json(), sdf.columns
+    names = sdf.columns
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
-        return answer_batches(text, names, batches)
+        return answer_batches(spec, names, batches)
 
     return _sorted(spec, sdf).mapInArrow(run, schema)
 
@@ -139,6 +139,8 @@ def _answer_type(name: str, aggregate: Aggregate, fields: list[T.StructField]) -
             raise DataError(
                 f"{name}: {aggregate!r} can't use column {field.name!r}, a {kind}{hint}"
             )
+    if aggregate.monoid is not None:
+        return _user_type(name, aggregate, fields)
     gives = FUNCTIONS[aggregate.fn].gives
     if gives == "list":
         return T.ArrayType(fields[0].dataType)
@@ -148,6 +150,24 @@ def _answer_type(name: str, aggregate: Aggregate, fields: list[T.StructField]) -
         return T.LongType() if isinstance(fields[0].dataType, _WHOLE) else T.DoubleType()
     whole = gives == "int" or aggregate.fn in ("arg_min", "arg_max")
     return T.LongType() if whole else T.DoubleType()
+
+
+def _user_type(name: str, aggregate: Aggregate, fields: list[T.StructField]) -> T.DataType:
+    sources = [_source(field.dataType) for field in fields]
+    gives = aggregate.monoid.answer_type(sources)
+    if gives is None:
+        raise SpecError(
+            f"{name}: Spark has to know the type of an answer before there is one; say it, like "
+            f"agg.monoid(..., gives='float') (not compiled: {aggregate.monoid.why_python})"
+        )
+    return {"float": T.DoubleType(), "bool": T.BooleanType()}.get(gives, T.LongType())
+
+
+def _source(kind: T.DataType) -> str:
+    """What a user's monoid calls the type of a column."""
+    if isinstance(kind, T.BooleanType):
+        return "bool"
+    return "int" if isinstance(kind, T.IntegralType) else "float"
 
 
 _WHOLE = (T.IntegralType, T.BooleanType)

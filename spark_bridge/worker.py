@@ -8,13 +8,11 @@ kernels, all of them in one call.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from mta import Spec
 from mta._frames_arrow import ArrowFrame, arrow_answer
 from mta.engine import (
     Ints,
@@ -31,16 +29,17 @@ from mta.frames import Answer, Column
 from mta.plan import check_types, make_plan
 from mta.rows import Coders
 from mta.track import Track
+from mta.windows import Rolling
 
 
 def answer_batches(
-    spec_json: str, names: list[str], batches: Iterator[pa.RecordBatch]
+    spec: Rolling, names: list[str], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a sorted partition with their answers; the function that mapInArrow calls.
 
     names : of the columns; whatever comes after them has only served to sort
     """
-    run = SortedRun(Spec.from_json(spec_json))
+    run = SortedRun(spec)
     for batch in batches:
         if batch.num_rows:
             table = pa.Table.from_batches([batch]).select(range(len(names))).rename_columns(names)
@@ -57,7 +56,7 @@ def _as_batches(tables: list[pa.Table]) -> Iterator[pa.RecordBatch]:
 class SortedRun:
     """Answers rows that come sorted by (key, time, arrival), cut into tables anywhere."""
 
-    def __init__(self, spec: Any) -> None:
+    def __init__(self, spec: Rolling) -> None:
         self.spec = spec
         self.plan = make_plan(spec.aggs, spec.min_periods or 0)
         self.ticks: Ticks | None = None

@@ -51,7 +51,7 @@ def in_batches(spec, table, cuts):
         for start, stop in pairwise(edges)
         for batch in table.slice(start, stop - start).combine_chunks().to_batches()
     ]
-    made = list(worker.answer_batches(spec.to_json(), table.column_names, iter(batches)))
+    made = list(worker.answer_batches(spec, table.column_names, iter(batches)))
     names = [*table.column_names, *(name for name, _ in spec.aggs)]
     result = pa.Table.from_batches(made) if made else None
     assert result is None or result.column_names == names

@@ -49,6 +49,34 @@ def conf(spark):
             spark.conf.set(name, value)
 
 
+# ---- functions of the user --------------------------------------------------------------------
+
+
+def test_a_users_monoid_is_answered_as_here(spark):
+    """Compiled; and in Python, where the type of its answers has to be said."""
+    rng = np.random.default_rng(5)
+    k = rng.integers(0, 3, 500)
+    table = numbered(pa.table({"k": k, "x": rng.normal(size=500), "i": rng.integers(0, 9, 500)}))
+    fall = agg.monoid(
+        lambda x: (x, x, 0.0),
+        lambda a, b: (max(a[0], b[0]), min(a[1], b[1]), max(a[2], b[2], a[0] - b[1])),
+        lambda p: p[2],
+        zero=(-np.inf, np.inf, 0.0),
+    )
+    kinds = agg.monoid(lambda i, x: {i}, lambda a, b: a | b, len, zero=set, gives="int")
+    spec = mta.rolling("20i", on="row", by="k").agg(fall=fall("x"), kinds=kinds("i", "x"))
+    answered = spark_bridge.apply(spec, spark.createDataFrame(table))
+    assert dict(answered.dtypes)["fall"] == "double"
+    assert dict(answered.dtypes)["kinds"] == "bigint"
+    assert collected(answered).select(["fall", "kinds"]).equals(spec(table))
+
+
+def test_a_users_monoid_in_python_says_what_it_gives(spark):
+    kinds = agg.monoid(lambda i: {i}, lambda a, b: a | b, len, zero=set)
+    with pytest.raises(SpecError, match=r"kinds: Spark has to know the type.*gives='float'"):
+        spark_bridge.apply(mta.rolling(2).agg(kinds=kinds("id")), spark.range(2))
+
+
 # ---- types -----------------------------------------------------------------------------------
 
 SMALL = {

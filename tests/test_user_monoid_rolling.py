@@ -117,3 +117,37 @@ def test_explain_says_how_it_runs():
     spec = mta.rolling(2).agg(items=ITEMS)
     spec({"p": np.array([1.0])})
     assert "through Python (" in spec.explain()
+
+
+# ------------------------------------------------------------------------- the type of answers
+
+GIVEN = {"float": [1.0, 3.0, 6.0], "int": [1, 3, 6], "bool": [True, True, True]}
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("gives", sorted(GIVEN))
+def test_answers_are_of_the_type_that_was_said(gives, compiled):
+    lower = {"float": lambda s: s, "int": lambda s: s, "bool": lambda s: s > 0}[gives]
+    lift = (lambda x: x) if compiled else (lambda x: eval("x"))  # numba has no eval
+    total = agg.monoid(lift, lambda a, b: a + b, lower, zero=0, gives=gives)
+    got = mta.rolling(3).agg(s=total("x"))({"x": np.array([1, 2, 3])})["s"]
+    assert got.tolist() == GIVEN[gives]
+    assert got.dtype == {"float": np.float64, "int": np.int64, "bool": np.bool_}[gives]
+    assert total.compiled == compiled
+
+
+@pytest.mark.parametrize(
+    ("gives", "wrong"), [("int", 0.5), ("bool", 1), ("float", "1"), ("int", 2**63)]
+)
+def test_answers_of_another_type_are_refused(gives, wrong):
+    total = agg.monoid(lambda x: [x], lambda a, b: a + b, lambda s: wrong, zero=list, gives=gives)
+    with pytest.raises(DataError, match=f"gives='{gives}', but lower gave"):
+        mta.rolling(3).agg(s=total("x"))({"x": np.array([1, 2, 3])})
+
+
+def test_compiled_answers_of_another_type_are_refused():
+    half = agg.monoid(lambda x: x, max, lambda s: s / 2, zero=0, gives="int")
+    with pytest.raises(SpecError, match="lower gives a float over int"):
+        mta.rolling(3).agg(s=half("x"))({"x": np.array([1, 2, 3])})
+    with pytest.raises(SpecError, match="gives must be one of"):
+        agg.monoid(lambda x: x, max, zero=0, gives="text")
