@@ -14,24 +14,32 @@ State a window once, get the same numbers in a notebook, in a Spark job and on a
 from mta import aggregates as agg
 from mta import errors
 from mta._window import Window
+from mta.periodic import Calendar, Hopping, Landmark, calendar, hopping, landmark, tumbling
 from mta.policies import Last, last
 from mta.short import *  # noqa: F403  (rolling_sum, rolling_sum_by, …)
 from mta.short import __all__ as _short_forms
-from mta.windows import Rolling, Spec, rolling
+from mta.specs import Rolling, Spec, rolling
 
 __version__ = "0.1.0"
 
 spec_from_json = Spec.from_json
 
 __all__ = [
+    "Calendar",
+    "Hopping",
+    "Landmark",
     "Last",
     "Rolling",
     "Spec",
     "Window",
     "agg",
+    "calendar",
     "errors",
+    "hopping",
+    "landmark",
     "last",
     "rolling",
     "spec_from_json",
+    "tumbling",
 ]
 __all__ += _short_forms

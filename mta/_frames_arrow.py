@@ -45,6 +45,9 @@ class ArrowFrame(Frame):
     def take(self, rows: NDArray[np.int64]) -> Any:
         return self.data.take(pa.array(rows))
 
+    def times_like(self, column: Column, unit: str) -> Column:
+        return arrow_times_like(column, unit)
+
     @staticmethod
     def join(data: list[Any]) -> Any:
         return pa.concat_tables(data)
@@ -155,6 +158,12 @@ def encode_arrow(name: str, column: Any) -> tuple[NDArray[Any], NDArray[np.bool_
         raise DataError(f"by: column {name!r}: {column.type} can't be a key") from None
     filled = pc.fill_null(codes.cast(pa.int64()), 0)
     return filled.to_numpy(zero_copy_only=False), _validity(codes)
+
+
+def arrow_times_like(column: Column, unit: str) -> Column:
+    """As ``Frame.times_like``."""
+    zone = getattr(column.dtype, "tz", None)
+    return Column(column.name, "time", None, unit=unit, dtype=pa.timestamp(unit, zone))
 
 
 def _chunked(column: Any) -> Any:

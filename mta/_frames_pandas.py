@@ -70,6 +70,17 @@ class PandasFrame(Frame):
         values: list[Any] = native.take(rows).tolist()
         return values
 
+    def times_like(self, column: Column, unit: str) -> Column:
+        if isinstance(column.dtype, pd.ArrowDtype):
+            from mta._frames_arrow import arrow_times_like
+
+            like = arrow_times_like(_with_dtype(column, column.dtype.pyarrow_dtype), unit)
+            return _with_dtype(like, pd.ArrowDtype(like.dtype))
+        if isinstance(column.dtype, pd.DatetimeTZDtype):
+            dtype = pd.DatetimeTZDtype(unit, column.dtype.tz)
+            return Column(column.name, "time", None, unit=unit, dtype=dtype)
+        return super().times_like(column, unit)
+
     def build(self, answers: list[Answer], at: NDArray[np.int64] | None = None) -> pd.DataFrame:
         return self._build(answers, self.data.index if at is None else self.data.index[at])
 

@@ -84,6 +84,11 @@ class PolarsFrame(Frame):
         values: list[Any] = native.gather(rows).to_list()
         return values
 
+    def times_like(self, column: Column, unit: str) -> Column:
+        unit = "ms" if unit == "s" else unit
+        dtype = pl.Datetime(unit, getattr(column.dtype, "time_zone", None))  # type: ignore[arg-type]
+        return Column(column.name, "time", None, unit=unit, dtype=dtype)
+
     def build(self, answers: list[Answer], at: NDArray[np.int64] | None = None) -> pl.DataFrame:
         return pl.DataFrame([_series(a) for a in answers])
 

@@ -22,8 +22,8 @@ from mta.frames import Answer, Column, Frame, is_lazy, open_frame, run_later
 from mta.plan import Feed, Input, Plan, check_types, make_plan
 from mta.rows import counted_rows, fed_values, value_codes
 from mta.slider import AnswerOverflowError, Mask, taken_answer
+from mta.specs import Rolling, Spec
 from mta.threads import check_threads, slide_in_threads
-from mta.windows import Rolling
 
 Ints = NDArray[np.int64]
 
@@ -39,6 +39,7 @@ class Ticks:
     scale: int  # ticks per unit of the column
     range: int | None
     lag: int
+    finer: str = "i"  # the unit of a tick
 
     def of(self, time: Any, argument: str) -> int:
         """A single time (integer, datetime, numpy.datetime64 or pandas.Timestamp) in ticks.
@@ -64,32 +65,50 @@ class Ticks:
 
 def run_batch(spec: Rolling, data: Any, threads: int = 1) -> Any:
     """Answer every row of `data`; see ``Rolling.__call__``."""
-    check_threads(threads)
-    plan = make_plan(spec.aggs, spec.min_periods or 0)
     if is_lazy(data):
-        read = dict.fromkeys([*labels(spec), *plan.columns])
-        return run_later(lambda rows: run_batch(spec, rows, threads), data, list(read))
-    frame = open_frame(data)
-    for name in plan.columns:
-        frame.require(name, "agg")
-    columns = {name: frame.column(name) for name in plan.columns}
-    check_types(plan, columns)
-    places, offsets, ts, ticks = sort_rows(spec, frame)
-    rows = SortedRows(frame, columns, places)
-    picked = None if spec.every is None else every_rows(offsets, spec.every)
+        return run_later(lambda rows: run_batch(spec, rows, threads), data, columns_of(spec))
+    batch = Batch(spec, data)
+    picked = None if spec.every is None else every_rows(batch.offsets, spec.every)
 
     def make_bounds() -> Bounds:
-        return find_bounds(spec, ts, offsets, ticks)
+        return find_bounds(spec, batch.ts, batch.offsets, batch.ticks)
 
-    answers = slide_columns(plan, columns, make_bounds, rows, picked, threads)
+    plan, columns, rows = batch.plan, batch.columns, batch.rows
+    answers = slide_columns(plan, columns, make_bounds, rows, picked, check_threads(threads))
     if picked is None:
-        return frame.build(answers)
-    at = np.sort(rows.to_input(picked))
-    shown = [taken_answer(name, frame.column(name), at) for name in labels(spec)]
-    return frame.build([*shown, *answers], at)
+        return batch.frame.build(answers)
+    at = np.sort(batch.rows.to_input(picked))
+    shown = [taken_answer(name, batch.frame.column(name), at) for name in labels(spec)]
+    return batch.frame.build([*shown, *answers], at)
 
 
-def labels(spec: Rolling) -> list[str]:
+def columns_of(spec: Spec) -> list[str]:
+    """All columns that it reads."""
+    plan = make_plan(spec.aggs, spec.min_periods or 0)
+    return list(dict.fromkeys([*labels(spec), *plan.columns]))
+
+
+class Batch:
+    """Data that a spec can be run over: its rows in order of (key, time, arrival).
+
+    Raises
+    ------
+    SpecError, DataError, ColumnError
+        It can't.
+    """
+
+    def __init__(self, spec: Spec, data: Any) -> None:
+        self.plan = make_plan(spec.aggs, spec.min_periods or 0)
+        self.frame = open_frame(data)
+        for name in self.plan.columns:
+            self.frame.require(name, "agg")
+        self.columns = {name: self.frame.column(name) for name in self.plan.columns}
+        check_types(self.plan, self.columns)
+        self.places, self.offsets, self.ts, self.ticks = sort_rows(spec, self.frame)
+        self.rows = SortedRows(self.frame, self.columns, self.places)
+
+
+def labels(spec: Spec) -> list[str]:
     """The columns that say which row an answer belongs to, where not every row has one."""
     return list(dict.fromkeys([*spec.by, *([spec.on] if spec.on else [])]))
 
@@ -101,7 +120,7 @@ def every_rows(offsets: Ints, every: int) -> Ints:
     return np.flatnonzero((within + 1) % every == 0)
 
 
-def sort_rows(spec: Rolling, frame: Frame) -> tuple[Ints | None, Ints, Ints | None, Ticks]:
+def sort_rows(spec: Spec, frame: Frame) -> tuple[Ints | None, Ints, Ints | None, Ticks]:
     """Rows by (key, time, arrival): each row's place in that order (None: its own), the offsets of
     the keys there, and the times in that order."""
     for name in spec.by:
@@ -124,11 +143,11 @@ def sort_rows(spec: Rolling, frame: Frame) -> tuple[Ints | None, Ints, Ints | No
     return places, offsets, ts if ts is None or places is None else spread(ts, places), ticks
 
 
-def time_axis(spec: Rolling, column: Column) -> Ticks:
+def time_axis(spec: Spec, column: Column) -> Ticks:
     """The range and the lag in ticks of the column, or of the least finer unit that is exact."""
     if column.kind not in ("time", "date", "int", "uint", "null"):
         raise DataError(f"on: column {column.name!r} is {column.dtype}, not times or integers")
-    lengths = _lengths(spec)
+    lengths = spec.lengths
     unit = column.unit or "i"
     if column.kind == "null" and not all(length.ticks for length in lengths):
         unit = "ns"
@@ -138,12 +157,13 @@ def time_axis(spec: Rolling, column: Column) -> Ticks:
         if all(length.in_unit(finer) is not None for length in lengths):
             break
     scale = NANOSECONDS[unit] // NANOSECONDS[finer] if unit != "i" else 1
-    return Ticks(unit, scale, _in_ticks(spec.range, finer), _in_ticks(spec.lag, finer) or 0)
+    extent, lag = getattr(spec, "range", None), getattr(spec, "lag", None)
+    return Ticks(unit, scale, _in_ticks(extent, finer), _in_ticks(lag, finer) or 0, finer)
 
 
-def check_lengths(spec: Rolling, on: str, holds_times: bool) -> None:
+def check_lengths(spec: Spec, on: str, holds_times: bool) -> None:
     """Refuse a range or lag of time over a column of integers, and one of ticks over times."""
-    for length in _lengths(spec):
+    for length in spec.lengths:
         if length.ticks and holds_times:
             raise SpecError(f"range: {length} counts integers, but column {on!r} holds times")
         if not length.ticks and not holds_times:
@@ -151,10 +171,6 @@ def check_lengths(spec: Rolling, on: str, holds_times: bool) -> None:
                 f"range: {length} is a time, but column {on!r} holds integers; "
                 "write it in their ticks, like '3600i'"
             )
-
-
-def _lengths(spec: Rolling) -> list[Duration]:
-    return [x for x in (spec.range, spec.lag) if isinstance(x, Duration)]
 
 
 def _in_ticks(length: int | Duration | None, unit: str) -> int | None:
@@ -235,7 +251,7 @@ def slide_columns(
         raw = slide_in_threads(plan, columns, rows, make_bounds, picked, threads)
     except AnswerOverflowError as error:
         row = error.window if picked is None else picked[error.window]
-        raise error.explain(int(rows.to_input(np.array([row]))[0])) from None
+        raise error.explain(f"of row {rows.to_input(np.array([row]))[0]}") from None
     places = rows.places
     if picked is not None and places is not None:
         places = np.argsort(rows.to_input(picked))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mta.monoids import UserMonoid
 from mta.plan import Input, Plan, State, make_plan
-from mta.windows import Rolling
+from mta.specs import Spec
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ _SUMS = {
 }
 
 
-def explain(spec: Rolling) -> str:
-    """The plan of a spec as text; see ``Rolling.explain``."""
+def explain(spec: Spec) -> str:
+    """The plan of a spec as text; see ``Spec.explain``."""
     plan = make_plan(spec.aggs, spec.min_periods or 0)
     states = [_state_line(plan, state) for state in plan.states]
     counted = [_counted(source) for source in [None, *plan.inputs] if _counts(plan, source)]
@@ -102,13 +102,15 @@ def _counted(source: Input | None) -> str:
     return f"rows where {', '.join(source.columns)} is not null{skipped}"
 
 
-def _order(spec: Rolling) -> str:
+def _order(spec: Spec) -> str:
     keys = f"by key ({', '.join(spec.by)}), then " if spec.by else ""
     time = f"{spec.on}, then " if spec.on else ""
     return f"in order of {keys}{time}arrival; sorted in O(n) where they are not"
 
 
-def _windows(spec: Rolling) -> str:
+def _windows(spec: Spec) -> str:
     if spec.over_rows:
         return "edges by row number"
+    if spec.kind != "rolling":
+        return "every window of a group by its number, as an interval of the sorted rows"
     return "edges by two pointers over the sorted times, all edges of one chunk of rows at a time"

@@ -169,6 +169,10 @@ class Frame:
         """Answers as data of the same kind; `at`: the rows they are of (None: all)."""
         raise NotImplementedError
 
+    def times_like(self, column: Column, unit: str) -> Column:
+        """A column of times of this or a finer unit, otherwise of the type of this one."""
+        return Column(column.name, "time", None, unit=unit, dtype=np.dtype(f"M8[{unit}]"))
+
     # Rows that are kept from one frame to the next. (`Column.native` also takes slices.)
 
     def take(self, rows: NDArray[np.int64]) -> Any:

@@ -21,7 +21,7 @@ from typing import Any
 from mta import aggregates
 from mta.errors import DataError
 from mta.functions import FUNCTIONS
-from mta.windows import rolling
+from mta.specs import rolling
 
 # What a short form takes beside its columns, and hands to ``mta.rolling`` …
 _WINDOW = ("min_periods", "closed", "lag")

@@ -47,12 +47,12 @@ class AnswerOverflowError(Exception):
         self.output = output
         self.window = window
 
-    def explain(self, row: int) -> OverflowError:
-        """The error for people: `row` is the row whose window it is."""
+    def explain(self, window: str) -> OverflowError:
+        """The error for people: `window` says whose or which it is."""
         fn, name = self.output.aggregate.fn, self.output.name
         hint = "; sum a float column, a shorter window, or with overflow='float'"
         return OverflowError(
-            f"{name}: the {fn} of {self.output.aggregate.column!r} over the window of row {row} "
+            f"{name}: the {fn} of {self.output.aggregate.column!r} over the window {window} "
             f"does not fit in 64 bits{hint if fn == 'sum' else ''}"
         )
 

@@ -20,8 +20,8 @@ from mta.frames import Answer, Column, Frame, open_frame
 from mta.plan import check_types, make_plan
 from mta.rows import Chunk, Coders
 from mta.slider import join_answers, reordered
+from mta.specs import Rolling
 from mta.track import Place, Track
-from mta.windows import Rolling
 
 _NAN = "NaN"  # what stands for it in keys: it is equal to itself
 

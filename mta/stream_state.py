@@ -19,9 +19,9 @@ from mta.errors import SnapshotError
 from mta.frames import Column, Frame, open_frame
 from mta.rows import KeptColumn
 from mta.snapshot import seal, unseal
+from mta.specs import Rolling
 from mta.stream import KeyState, RollingStream
 from mta.track import Place, Track
-from mta.windows import Rolling
 
 _KIND = "stream"
 

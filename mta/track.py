@@ -18,7 +18,7 @@ from mta.frames import Answer
 from mta.plan import Plan
 from mta.rows import Chunk, KeptRows
 from mta.slider import AnswerOverflowError, Slider, taken_answer
-from mta.windows import Rolling
+from mta.specs import Rolling
 
 
 @dataclass(frozen=True)
@@ -153,6 +153,6 @@ class Track:
         try:
             raw = slider.slide(self.rows, GivenBounds(lo, hi), len(lo), columns)
         except AnswerOverflowError as error:
-            raise error.explain(int(at[error.window])) from None
+            raise error.explain(f"of row {at[error.window]}") from None
         shown = [taken_answer(name, columns[name], at - self.rows.first) for name in self.labels]
         return shown + raw.answers(None, lambda rows: rows - self.rows.first)

@@ -18,7 +18,7 @@ from mta.errors import ColumnError, DataError, SpecError
 from mta.functions import FUNCTIONS, Aggregate
 from mta.kernels import keeps_type
 from mta.plan import make_plan, wanted_type
-from mta.windows import Rolling
+from mta.specs import Rolling
 from spark_bridge.worker import answer_batches
 
 

@@ -24,7 +24,7 @@ from pyspark.sql import types as T
 import mta
 from mta.errors import DataError, MtaError, SpecError
 from mta.functions import Aggregate
-from mta.windows import CLOSED, TIES, Rolling
+from mta.specs import CLOSED, TIES, Rolling
 from spark_bridge.batch import apply
 from spark_bridge.console import Progress, open_session
 

@@ -28,8 +28,8 @@ from mta.errors import DataError
 from mta.frames import Answer, Column
 from mta.plan import check_types, make_plan
 from mta.rows import Coders
+from mta.specs import Rolling
 from mta.track import Track
-from mta.windows import Rolling
 
 
 def answer_batches(

@@ -16,9 +16,6 @@ from windows_to_come import ATTEMPTS
 
 BUILT_WINDOWS = {"rolling", "rows"}
 TOPICS = {
-    "hopping": "windows by id",
-    "tumbling": "windows by id",
-    "calendar": "windows by id",
     "stream": "windows by id",
     "snapshot": "snapshots",
     "interval_join": "interval join",

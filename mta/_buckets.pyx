@@ -1,0 +1,240 @@
+"""Buckets: which windows, by their number (window-id), a row belongs to, and which rows a window holds.
+
+Window w of a hopping kind holds the times ``[origin + w slide, origin + w slide + range)``, or with
+`right` those of ``(origin + w slide, origin + w slide + range]``. A row at t is in the windows
+``floor((t - origin - range) / slide) + 1`` to ``floor((t - origin) / slide)``, which are none where it
+falls between windows (slide > range). Here over arrays; ``mta.windows`` has the same as plain Python.
+Thesis, chapter 4; its Eq. 5.2 and 5.3 count windows by their ends instead.
+"""
+from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t
+
+cimport cython
+
+from mta._exact cimport int128
+
+import numpy as np
+
+
+cdef struct Kind:
+    int64_t range
+    int64_t slide
+    int64_t origin
+    bint right
+    bint endless            # a landmark window: holds all before its end as well,
+    bint landmark           # but nothing before the origin
+    # Or, where there is an array of edges: window w is [edges[w], edges[w + 1]).
+    const int64_t* edges
+    int64_t count
+
+
+@cython.cdivision(True)
+cdef inline int64_t floor_div(int128 a, int64_t b) noexcept nogil:
+    """a / b, rounded down; 64 bits divide much faster than 128."""
+    cdef int64_t small = <int64_t> a
+    if small == a:
+        return small // b - (small % b < 0)
+    return <int64_t> (a // b) - (a % b < 0)
+
+
+cdef inline int64_t first_wid(const Kind* kind, int64_t t) noexcept nogil:
+    """The first window that holds t."""
+    cdef int128 from_origin = <int128> t - kind.right - kind.origin
+    if kind.edges != NULL:
+        return last_edge(kind, t)
+    if kind.endless:
+        return floor_div(from_origin, kind.slide)
+    return floor_div(from_origin - kind.range, kind.slide) + 1
+
+
+cdef inline int64_t last_wid(const Kind* kind, int64_t t) noexcept nogil:
+    """The last window that holds t; less than the first where none does."""
+    if kind.edges != NULL:
+        return last_edge(kind, t)
+    return floor_div(<int128> t - kind.right - kind.origin, kind.slide)
+
+
+cdef int64_t last_edge(const Kind* kind, int64_t t) noexcept nogil:
+    """The last edge that is not after t (with `right`: before t)."""
+    cdef int64_t low = -1, high = kind.count, middle
+    while low + 1 < high:
+        middle = (low + high) // 2
+        if kind.edges[middle] < t or (kind.edges[middle] == t and not kind.right):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+cdef inline int128 start_of(const Kind* kind, int64_t wid) noexcept nogil:
+    if kind.edges != NULL:
+        return kind.edges[wid]
+    if kind.endless:
+        return kind.origin
+    return <int128> wid * kind.slide + kind.origin
+
+
+cdef inline int128 end_of(const Kind* kind, int64_t wid) noexcept nogil:
+    if kind.edges != NULL:
+        return kind.edges[wid + 1]
+    return <int128> wid * kind.slide + kind.origin + (kind.slide if kind.endless else kind.range)
+
+
+cdef class Extents:
+    """The windows of one kind over int64 times.
+
+    range, slide, origin : in ticks; range None: a landmark window, which ends at
+        ``origin + (w + 1) slide`` and holds everything before
+    landmark : and nothing before the origin
+    right : the right edge is inside, and the left one is not
+    edges : sorted instead: window w lies between edge w and the next
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> first, last = Extents(10, 4).wids(np.array([-1, 0, 3]))
+    >>> first.tolist(), last.tolist()
+    ([-2, -2, -1], [-1, 0, 0])
+    """
+
+    cdef Kind kind
+    cdef object owner
+
+    def __cinit__(self, range, int64_t slide, int64_t origin=0, bint right=False, edges=None,
+                  bint landmark=False):
+        cdef const int64_t[::1] view
+        self.kind.endless = range is None
+        self.kind.range = 0 if range is None else range
+        self.kind.slide, self.kind.origin, self.kind.right = slide, origin, right
+        self.kind.landmark = landmark
+        self.kind.edges = NULL
+        if edges is not None:
+            view = self.owner = edges
+            self.kind.edges, self.kind.count = &view[0], view.shape[0]
+
+    def wids(self, const int64_t[::1] ts):
+        """The first and the last window that holds each time, as two arrays; first > last: none."""
+        firsts, lasts = np.empty(ts.shape[0], np.int64), np.empty(ts.shape[0], np.int64)
+        cdef int64_t[::1] first = firsts, last = lasts
+        cdef int64_t i
+        with nogil:
+            for i in range(ts.shape[0]):
+                first[i] = first_wid(&self.kind, ts[i])
+                last[i] = last_wid(&self.kind, ts[i])
+        return firsts, lasts
+
+    def edges_of(self, const int64_t[::1] wids):
+        """The start and the end of these windows, as two arrays.
+
+        Raises
+        ------
+        OverflowError
+            One is beyond 64 bits; the argument is the place of the window.
+        """
+        starts, ends = np.empty(wids.shape[0], np.int64), np.empty(wids.shape[0], np.int64)
+        cdef int64_t[::1] start = starts, end = ends
+        cdef int64_t i
+        cdef int128 s, e
+        for i in range(wids.shape[0]):
+            s, e = start_of(&self.kind, wids[i]), end_of(&self.kind, wids[i])
+            if s < INT64_MIN or e > INT64_MAX:
+                raise OverflowError(i)
+            start[i], end[i] = <int64_t> s, <int64_t> e
+        return starts, ends
+
+    def over(self, const int64_t[::1] ts, const int64_t[::1] offsets, bint empty=False, last=None):
+        """Every window of every group that holds a row: (group, wid, lo, hi).
+
+        ts : sorted times of each group, group g at offsets[g]..offsets[g + 1]
+        empty : and the empty ones between the first and the last of a group
+        last : windows that never end (landmark) go on to this one
+
+        The rows of a window are lo..hi; over all windows in turn neither edge ever falls.
+        """
+        cdef int64_t end = 0 if last is None else last
+        cdef int64_t g, groups = offsets.shape[0] - 1, n = 0
+        cdef const int64_t* t = &ts[0] if ts.shape[0] else NULL
+        with nogil:
+            for g in range(groups):
+                n += count_windows(&self.kind, t, offsets[g], offsets[g + 1], empty, end)
+        arrays = [np.empty(n, np.int64) for _ in range(4)]
+        cdef int64_t[::1] group = arrays[0], wid = arrays[1], lo = arrays[2], hi = arrays[3]
+        n = 0
+        with nogil:
+            for g in range(groups):
+                n = list_windows(&self.kind, t, g, offsets[g], offsets[g + 1], empty, end, n,
+                                 group, wid, lo, hi)
+        return tuple(arrays)
+
+
+cdef struct Stretch:
+    # Windows in a row that hold rows; before the first one there is none, and `row` is where to look.
+    int64_t first
+    int64_t last
+    int64_t row
+    bint begun
+
+
+cdef bint next_stretch(const Kind* kind, const int64_t* ts, int64_t end, bint empty, int64_t to,
+                       Stretch* s) noexcept nogil:
+    """The next windows of a group that hold rows; with `empty`, from the one after the last on."""
+    cdef int64_t first, last
+    if s.begun and kind.edges == NULL and not kind.endless and next_in_line(kind, ts, end, s):
+        return True
+    while s.row < end:
+        first = first_wid(kind, ts[s.row])
+        last = to if kind.endless else last_wid(kind, ts[s.row])
+        s.row += 1
+        if last < first or (kind.landmark and first < 0):
+            continue
+        if s.begun:
+            first = s.last + 1 if empty else max(first, s.last + 1)
+        if last >= first:
+            s.first, s.last, s.begun = first, last, True
+            return True
+    return False
+
+
+cdef inline bint next_in_line(const Kind* kind, const int64_t* ts, int64_t end, Stretch* s) noexcept nogil:
+    """Go past the rows that are in known windows only; whether what follows is the next window and
+    no other. No division is needed to see that."""
+    cdef int128 start = start_of(kind, s.last + 1) + kind.right
+    cdef int64_t next = <int64_t> start, after = next + min(kind.slide, kind.range)
+    if next != start or after < next:
+        return False
+    while s.row < end and ts[s.row] < next:
+        s.row += 1
+    if s.row == end or ts[s.row] >= after:
+        return False
+    s.first = s.last = s.last + 1
+    s.row += 1
+    return True
+
+
+cdef int64_t count_windows(const Kind* kind, const int64_t* ts, int64_t begin, int64_t end, bint empty,
+                           int64_t to) noexcept nogil:
+    cdef Stretch s = Stretch(0, 0, begin, False)
+    cdef int64_t n = 0
+    while next_stretch(kind, ts, end, empty, to, &s):
+        n += s.last - s.first + 1
+    return n
+
+
+cdef int64_t list_windows(const Kind* kind, const int64_t* ts, int64_t g, int64_t begin, int64_t end, bint empty,
+                          int64_t to, int64_t n, int64_t[::1] group, int64_t[::1] wid, int64_t[::1] lo,
+                          int64_t[::1] hi) noexcept nogil:
+    """(An edge beyond 64 bits is wrong here; then it can't be told either, and `edges_of` raises.)"""
+    cdef Stretch s = Stretch(0, 0, begin, False)
+    cdef int64_t front = begin, back = begin, w, start, stop
+    cdef bint moves = not kind.endless or kind.landmark
+    while next_stretch(kind, ts, end, empty, to, &s):
+        for w in range(s.first, s.last + 1):
+            start, stop = <int64_t> start_of(kind, w), <int64_t> end_of(kind, w)
+            if moves:
+                while front < end and (ts[front] < start or (kind.right and ts[front] == start)):
+                    front += 1
+            back = max(back, front)
+            while back < end and (ts[back] < stop or (kind.right and ts[back] == stop)):
+                back += 1
+            group[n], wid[n], lo[n], hi[n] = g, w, front, back
+            n += 1
+    return n

@@ -1,0 +1,129 @@
+"""Runs hopping, tumbling, landmark and calendar specs over a whole batch.
+
+Rows are sorted by (key, time, arrival) as for trailing windows. Every window of a group is an
+interval of its sorted rows, and both edges only move forward, so the same kernels answer it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mta._bounds import GivenBounds
+from mta._buckets import Extents
+from mta.durations import NANOSECONDS
+from mta.engine import Batch, Ints, Ticks, columns_of
+from mta.errors import DataError, SpecError
+from mta.frames import Answer, Column, Frame, is_lazy, run_later
+from mta.periodic import FIRST, Calendar, Hopping, Landmark, Periodic
+from mta.slider import AnswerOverflowError, taken_answer
+from mta.threads import check_threads, slide_in_threads
+
+
+def run_periodic(spec: Periodic, data: Any, threads: int = 1) -> Any:
+    """Answer every window of `data`; see ``Periodic.__call__``."""
+    check_threads(threads)
+    check_edge_names(spec)
+    if is_lazy(data):
+        return run_later(lambda rows: run_periodic(spec, rows, threads), data, columns_of(spec))
+    batch = Batch(spec, data)
+    assert batch.ts is not None and spec.on is not None
+    extents = find_extents(spec, batch.ts, batch.ticks, batch.rows.to_input)
+    last = None
+    if isinstance(spec, Landmark) and len(batch.ts):
+        last = int(extents.wids(batch.ts[batch.ts.argmax() :][:1])[1][0])
+    group, wid, lo, hi = extents.over(batch.ts, batch.offsets, spec.empty == "emit", last)
+    try:
+        raw = slide_in_threads(
+            batch.plan, batch.columns, batch.rows, lambda: GivenBounds(lo, hi), None, threads
+        )
+    except AnswerOverflowError as error:
+        first = int(batch.rows.to_input(lo[error.window : error.window + 1])[0])
+        raise error.explain(f"number {wid[error.window]} of row {first}") from None
+    answers = raw.answers(None, batch.rows.to_input)
+    shown = _keys(spec, batch, group) + _edges(spec, batch, extents, wid)
+    return batch.frame.build_numbered([*shown, *answers], np.arange(len(wid)))
+
+
+def check_edge_names(spec: Periodic) -> None:
+    """Refuse keys and answers that are called as the edges of a window."""
+    for name in (*spec.by, *(name for name, _ in spec.aggs)):
+        if name in ("start", "end"):
+            raise SpecError(
+                f"{name!r} is what the edge of a window is called; name yours otherwise"
+            )
+
+
+def find_extents(spec: Periodic, ts: Ints, ticks: Ticks, to_input: Any) -> Extents:
+    """The windows in ticks.
+
+    ts : all times
+    to_input : from places in `ts` to row numbers
+    """
+    right = spec.right_closed
+    if isinstance(spec, Calendar):
+        return Extents(1, 1, 0, right, calendar_edges(spec, ts, ticks))
+    origin = _origin(spec, ts, ticks, to_input)
+    if isinstance(spec, Landmark):
+        slide = _whole(spec.slide.in_unit(ticks.finer))
+        return Extents(None, slide, origin, right, landmark=spec.origin is not None)
+    assert isinstance(spec, Hopping)
+    length = _whole(spec.range.in_unit(ticks.finer))
+    slide = _whole((spec.slide or spec.range).in_unit(ticks.finer))
+    return Extents(length, slide, origin, right)
+
+
+def _whole(length: int | None) -> int:
+    assert length is not None  # time_axis has found a unit in which all lengths are whole
+    return length
+
+
+def _origin(spec: Periodic, ts: Ints, ticks: Ticks, to_input: Any) -> int:
+    if spec.origin is None:
+        return 0
+    if not isinstance(spec.origin, str):
+        return _whole(spec.origin.in_unit(ticks.finer))
+    assert spec.origin == FIRST
+    return int(ts[to_input(np.arange(len(ts))).argmin()]) if len(ts) else 0
+
+
+def calendar_edges(spec: Calendar, ts: Ints, ticks: Ticks) -> Ints:
+    """Where the periods begin that hold these times, and one more."""
+    if ticks.finer == "i":
+        raise DataError(f"on: column {spec.on!r} holds integers; a calendar needs times")
+    low, high = (int(ts.min()), int(ts.max())) if len(ts) else (0, 0)
+    _, edges = spec.clock(ticks.finer).edges(low - spec.right_closed, high)
+    return np.array(edges, np.int64)
+
+
+def _keys(spec: Periodic, batch: Batch, group: Ints) -> list[Answer]:
+    firsts = batch.rows.to_input(batch.offsets[:-1][group])
+    return [taken_answer(name, batch.frame.column(name), firsts) for name in spec.by]
+
+
+def _edges(spec: Periodic, batch: Batch, extents: Extents, wid: Ints) -> list[Answer]:
+    try:
+        start, end = extents.edges_of(wid)
+    except OverflowError as error:
+        raise DataError(
+            f"on: the window number {wid[error.args[0]]} has an edge that does not fit in 64 bits"
+        ) from None
+    assert spec.on is not None
+    like, factor = edge_type(batch.frame, batch.frame.column(spec.on), batch.ticks)
+    open_start = isinstance(spec, Landmark) and spec.origin is None
+    known = np.zeros(len(wid), np.bool_) if open_start else None
+    return [
+        Answer("start", start * factor, known, like),
+        Answer("end", end * factor, None, like),
+    ]
+
+
+def edge_type(frame: Frame, column: Column, ticks: Ticks) -> tuple[Column | None, int]:
+    """What the edges are like (None: int64), and by how much ticks have to be multiplied for it."""
+    if ticks.finer == "i":
+        return None, 1
+    if ticks.scale == 1 and column.kind != "null":
+        return column, 1
+    like = frame.times_like(column, ticks.finer)
+    return like, NANOSECONDS[ticks.finer] // NANOSECONDS[like.unit or ticks.finer]

@@ -1,0 +1,321 @@
+"""Windows by number (window-id): hopping, tumbling, landmark and calendar specs.
+
+Each answers once per window and group that holds rows, not once per row.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import numpy as np
+
+from mta.calendars import Clock, Period, parse_period
+from mta.durations import NANOSECONDS, Duration, parse_duration
+from mta.errors import SpecError
+from mta.functions import Aggregate
+from mta.specs import Spec, check_choice, check_column, key_names
+
+SIDES = ("left", "right")
+EMPTY = ("skip", "emit")
+FIRST = "first"  # an origin: the time of the row that comes first
+
+
+class Periodic(Spec):
+    """Base of the specs whose windows have numbers."""
+
+    origin: Duration | str | None = None
+    empty: str = "skip"
+
+    def __call__(self, data: Any, threads: int = 1) -> Any:
+        """The answers of every window and group that holds rows.
+
+        Parameters
+        ----------
+        data, threads : as those of ``Rolling``
+
+        Returns
+        -------
+        The same kind: the columns of `by`, then "start" and "end" of the window in the type of
+        `on`, then the answers. Groups come in the order of their first rows, each with its windows
+        in order of time.
+
+        Raises
+        ------
+        As ``Rolling``, and
+        SpecError
+            An answer or a key is called "start" or "end".
+        DataError
+            The edge of a window is beyond what the type of `on` can hold.
+        """
+        from mta.buckets import run_periodic  # it builds on the specs, not they on it
+
+        return run_periodic(self, data, threads)
+
+
+@dataclass(frozen=True, repr=False)
+class Hopping(Periodic):
+    """Windows of one length at even distances; see `hopping`, which makes it."""
+
+    kind: ClassVar[str] = "hopping"
+
+    range: Duration
+    slide: Duration | None = None  # None: the range
+    on: str | None = None
+    by: tuple[str, ...] = ()
+    origin: Duration | str | None = None
+    closed: str = "left"
+    empty: str = "skip"
+    aggs: tuple[tuple[str, Aggregate], ...] = ()
+
+    def __post_init__(self) -> None:
+        _check(self, {"range": self.range, "slide": self.slide or self.range})
+
+    @classmethod
+    def _make(cls, **arguments: Any) -> Hopping:
+        return hopping(**arguments)
+
+
+@dataclass(frozen=True, repr=False)
+class Landmark(Periodic):
+    """Everything so far, at even distances; see `landmark`, which makes it."""
+
+    kind: ClassVar[str] = "landmark"
+
+    slide: Duration
+    on: str | None = None
+    by: tuple[str, ...] = ()
+    origin: Duration | str | None = None
+    closed: str = "left"
+    aggs: tuple[tuple[str, Aggregate], ...] = ()
+
+    def __post_init__(self) -> None:
+        _check(self, {"slide": self.slide})
+
+    @classmethod
+    def _make(cls, **arguments: Any) -> Landmark:
+        return landmark(**arguments)
+
+
+@dataclass(frozen=True, repr=False)
+class Calendar(Periodic):
+    """Days, weeks, months of a time zone; see `calendar`, which makes it."""
+
+    kind: ClassVar[str] = "calendar"
+
+    period: Period
+    on: str | None = None
+    by: tuple[str, ...] = ()
+    tz: str | None = None
+    at: Duration | None = None
+    closed: str = "left"
+    empty: str = "skip"
+    aggs: tuple[tuple[str, Aggregate], ...] = ()
+
+    def __post_init__(self) -> None:
+        _check(self, {})
+        if self.tz is not None:
+            try:
+                ZoneInfo(self.tz)
+            except (ZoneInfoNotFoundError, ValueError, TypeError, OSError):
+                raise SpecError(f"tz: {self.tz!r} is not the name of a time zone") from None
+        day = 24 * NANOSECONDS["h"]
+        if self.at is not None and (self.at.ticks or not -day < self.at.amount < day):
+            raise SpecError(f"at: must be less than a day from midnight, not {self.at}")
+
+    def clock(self, unit: str) -> Clock:
+        """Where its periods begin, in ticks of this unit, in which `at` is whole."""
+        at = 0 if self.at is None else self.at.in_unit(unit)
+        assert at is not None
+        return Clock(self.period, self.tz, at, NANOSECONDS["s"] // NANOSECONDS[unit])
+
+    @classmethod
+    def _make(cls, **arguments: Any) -> Calendar:
+        return calendar(**arguments)
+
+
+def _check(spec: Periodic, positive: dict[str, Duration]) -> None:
+    check_column(spec.on, "on")
+    if spec.on is None:
+        raise SpecError("on: the name of the time column is needed")
+    check_choice(spec.closed, "closed", SIDES)
+    check_choice(spec.empty, "empty", EMPTY)
+    for argument, length in positive.items():
+        if not 0 < length.amount < 2**63:
+            raise SpecError(f"{argument}: must be positive and fit in 64 bits, not {length}")
+    lengths = spec.lengths
+    if any(length.ticks != lengths[0].ticks for length in lengths):
+        raise SpecError("range, slide and origin must all be times or all be ticks ('5i')")
+
+
+def hopping(
+    range: str | Any,
+    slide: str | Any = None,
+    on: str | None = None,
+    by: str | Sequence[str] | None = None,
+    origin: Any = None,
+    closed: str = "left",
+    empty: str = "skip",
+) -> Hopping:
+    """Windows ``[origin + k slide, origin + k slide + range)`` for every whole k, also negative.
+
+    Parameters
+    ----------
+    range : length of every window: "24h", a timedelta, or "5i" for ticks of an integer `on`
+    slide : distance between the starts of two windows; None: the range (tumbling)
+        Where it is less than the range a row is in several windows, where it is more perhaps in
+        none.
+    on : name of the time column, as in ``rolling``; rows may come in any order
+    by : name, or names, of the key columns; each group has windows of its own
+    origin : where one window starts: a time (datetime, numpy.datetime64, pandas.Timestamp), an
+        integer of an integer `on`, a length after the epoch ("-8h"), or "first" for the time of the
+        row that comes first; None: the epoch, 1970-01-01 in UTC
+    closed : "left" (default): the start is inside and the end is not; "right": the reverse
+    empty : "skip" (default), or "emit" for the empty windows between the first and the last of a
+        group, too
+
+    Returns
+    -------
+    Hopping
+        Complete it with ``.agg(...)``, then call it with data.
+
+    Raises
+    ------
+    SpecError
+        The arguments have no meaning together; the message names the one at fault.
+
+    Notes
+    -----
+    The cost of an answer does not depend on range / slide: the windows of a group are intervals of
+    its sorted rows, both of whose edges only move forward. Thesis on window-ids, chapter 4.
+
+    Examples
+    --------
+    >>> import numpy as np, mta
+    >>> from mta import agg
+    >>> rows = {"ts": np.array([0, 3, -1]), "x": np.array([10, 100, 1])}
+    >>> sums = mta.hopping("10i", slide="4i", on="ts").agg(total=agg.sum("x"))
+    >>> {name: column.tolist() for name, column in sums(rows).items()}
+    {'start': [-8, -4, 0], 'end': [2, 6, 10], 'total': [11, 111, 110]}
+    """
+    extent = parse_duration(range, "range")
+    step = None if slide is None else parse_duration(slide, "slide")
+    return Hopping(extent, step, on, key_names(by), _origin(origin), closed, empty)
+
+
+def tumbling(
+    range: str | Any,
+    on: str | None = None,
+    by: str | Sequence[str] | None = None,
+    origin: Any = None,
+    closed: str = "left",
+    empty: str = "skip",
+) -> Hopping:
+    """Windows that follow each other without a gap: ``hopping`` with slide = range.
+
+    Examples
+    --------
+    >>> import numpy as np, mta
+    >>> from mta import agg
+    >>> rows = {"ts": np.array([1, 12, 4]), "x": np.array([1, 4, 2])}
+    >>> mta.tumbling("10i", on="ts").agg(n=agg.count())(rows)["n"].tolist()
+    [2, 1]
+    """
+    return hopping(range, None, on, by, origin, closed, empty)
+
+
+def landmark(
+    slide: str | Any,
+    on: str | None = None,
+    by: str | Sequence[str] | None = None,
+    origin: Any = None,
+    closed: str = "left",
+) -> Landmark:
+    """Everything since the landmark, at every slide: windows ``[origin, origin + k slide)``.
+
+    Parameters
+    ----------
+    slide, on, by, closed : as in `hopping`
+    origin : the landmark, as in `hopping`; rows before it are in no window
+        None: windows have no start ("start" is null) and end at whole slides since the epoch.
+
+    Returns
+    -------
+    Landmark
+        A group is answered from its first window on to the last one of all groups.
+
+    Examples
+    --------
+    >>> import numpy as np, mta
+    >>> from mta import agg
+    >>> rows = {"ts": np.array([1, 12, 25]), "x": np.array([1, 2, 4])}
+    >>> mta.landmark("10i", on="ts", origin=0).agg(total=agg.sum("x"))(rows)["total"].tolist()
+    [1, 3, 7]
+    """
+    return Landmark(parse_duration(slide, "slide"), on, key_names(by), _origin(origin), closed)
+
+
+def calendar(
+    period: str,
+    at: str | Any = None,
+    tz: str | None = None,
+    on: str | None = None,
+    by: str | Sequence[str] | None = None,
+    closed: str = "left",
+    empty: str = "skip",
+) -> Calendar:
+    """Days, weeks, months, quarters or years as the clocks of a time zone show them.
+
+    A day that the clocks go forward has 23 hours, one that they go back has 25.
+
+    Parameters
+    ----------
+    period : "1 day", "2 weeks", "1 month", "1 quarter", "1 year"; weeks begin on Monday
+        Several are counted from 1970 on (weeks from Monday, 5 January).
+    at : length after local midnight at which a period begins ("6h")
+        A time of day that the clocks leave out is read with the offset before the gap; of one that
+        they show twice, the first is meant (Python's ``fold=0``).
+    tz : name of the time zone ("Europe/Paris"); None: UTC
+    on : name of the time column: timestamps, or dates
+        Without a zone of their own, they are read as UTC.
+    by, closed, empty : as in `hopping`
+
+    Examples
+    --------
+    >>> import numpy as np, mta
+    >>> from mta import agg
+    >>> ts = np.array(["2023-03-25T22:00", "2023-03-26T21:59", "2023-03-26T22:00"], "M8[s]")
+    >>> days = mta.calendar("1 day", tz="Europe/Paris", on="ts").agg(n=agg.count())({"ts": ts})
+    >>> (days["end"] - days["start"]).astype("m8[h]").tolist()[1]
+    datetime.timedelta(seconds=82800)
+    """
+    shift = None if at is None else parse_duration(at, "at")
+    return Calendar(parse_period(period), on, key_names(by), tz, shift, closed, empty)
+
+
+def _origin(value: Any) -> Duration | str | None:
+    """An origin as a length after the epoch."""
+    if value is None or value == FIRST:
+        return value if value is None else FIRST
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        return Duration(int(value), ticks=True)
+    if isinstance(value, dt.datetime) and value.tzinfo is not None:
+        value = value.astimezone(dt.timezone.utc).replace(tzinfo=None)
+    if isinstance(value, (dt.date, np.datetime64)):
+        nanoseconds = getattr(value, "nanosecond", 0)
+        stamp = np.datetime64(value, "us") if isinstance(value, dt.date) else value
+        return _since_epoch(stamp, nanoseconds)
+    return parse_duration(value, "origin")
+
+
+def _since_epoch(stamp: np.datetime64, nanoseconds: int) -> Duration:
+    unit, step = np.datetime_data(stamp.dtype)
+    if unit in ("Y", "M"):
+        stamp, unit, step = stamp.astype("M8[D]"), "D", 1
+    name = {"D": "d", "W": "w"}.get(unit, unit)
+    if np.isnat(stamp) or name not in NANOSECONDS:
+        raise SpecError(f"origin: {stamp!r} is not a time")
+    return Duration(int(stamp.astype(np.int64)) * step * NANOSECONDS[name] + nanoseconds)

@@ -1,0 +1,403 @@
+"""WHICH ROWS an answer is made of: the specs.
+
+A spec is an immutable description. It computes nothing until it is called with data; it is
+hashable, prints as the code that makes it, and travels as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from keyword import iskeyword
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from mta.calendars import Period
+from mta.durations import Duration, parse_duration
+from mta.errors import SpecError
+from mta.functions import Aggregate, check_names, named
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from mta.stream import RollingStream
+
+CLOSED = ("right", "left", "both", "neither")
+TIES = ("peers", "arrival")
+_JSON_FORMAT = 1
+
+
+class Spec:
+    """Base of all window specs: which rows, for whom (`by`), and what is asked (`aggs`)."""
+
+    kind: ClassVar[str]
+    min_periods: int | None = None
+    if TYPE_CHECKING:  # every spec is a dataclass with these fields
+        __dataclass_fields__: ClassVar[dict[str, Any]]
+        on: str | None
+        by: tuple[str, ...]
+        closed: str
+        aggs: tuple[tuple[str, Aggregate], ...]
+    _kinds: ClassVar[dict[str, type[Spec]]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "kind" in vars(cls):
+            Spec._kinds[cls.kind] = cls
+
+    def to_json(self) -> str:
+        """The spec as one line of JSON; ``Spec.from_json`` reads it back."""
+        return json.dumps({"mta": _JSON_FORMAT, "window": self.kind, **self._to_dict()})
+
+    @staticmethod
+    def from_json(text: str) -> Any:
+        """The spec that `text` describes.
+
+        Raises
+        ------
+        SpecError
+            If it is not JSON, not a spec, or a spec of a later format.
+        """
+        try:
+            data = json.loads(text)
+        except (TypeError, ValueError) as error:
+            raise SpecError(f"spec: not JSON: {error}") from None
+        if not isinstance(data, dict) or "mta" not in data:
+            raise SpecError("spec: this JSON does not describe a window")
+        if data.pop("mta") != _JSON_FORMAT:
+            raise SpecError(f"spec: only format {_JSON_FORMAT} is known")
+        cls = Spec._kinds.get(str(data.pop("window", None)))
+        if cls is None:
+            raise SpecError(f"spec: unknown window; known: {', '.join(sorted(Spec._kinds))}")
+        return cls._from_dict(data)
+
+    def agg(self, /, *aggs: Aggregate, **by_name: Aggregate) -> Self:
+        """The same window with these answers, named by keyword or after column and function.
+
+        Examples
+        --------
+        >>> import mta
+        >>> from mta import agg
+        >>> mta.rolling("24h", on="ts", by="card").agg(agg.sum("amount"), n=agg.count())
+        mta.rolling('1d', on='ts', by='card').agg(amount_sum=agg.sum('amount'), n=agg.count())
+        """
+        return replace(self, aggs=named(aggs, by_name))
+
+    def explain(self) -> str:
+        """How it will be computed: order, shared states, estimated memory and cost per row.
+
+        Examples
+        --------
+        >>> import mta
+        >>> from mta import agg
+        >>> spec = mta.rolling(1000).agg(total=agg.sum("x"), mean=agg.mean("x"))
+        >>> print(spec.explain().splitlines()[3])
+        state    sum(x) -> total, mean: double-doubles (integers: 128 bits)
+        """
+        from mta.explain import explain  # it builds on the specs, not they on it
+
+        return explain(self)
+
+    def __repr__(self) -> str:
+        given, *options = fields(self)[:-1]
+        shown = [repr(_plain(getattr(self, given.name)))]
+        for option in options:
+            value = getattr(self, option.name)
+            if value != option.default:
+                shown.append(f"{option.name}={_plain(value)!r}")
+        text = f"mta.{self.kind}({', '.join(shown)})"
+        return text + (f".agg({_show_aggs(self.aggs)})" if self.aggs else "")
+
+    @property
+    def over_rows(self) -> bool:
+        """Whether the window is measured in rows."""
+        return False
+
+    @property
+    def lengths(self) -> list[Duration]:
+        """All lengths on the time axis that it names."""
+        values = (getattr(self, f.name) for f in fields(self))
+        return [value for value in values if isinstance(value, Duration)]
+
+    @property
+    def right_closed(self) -> bool:
+        """Whether a row at the right edge is inside."""
+        return self.closed in ("right", "both")
+
+    @classmethod
+    def _make(cls, **arguments: Any) -> Spec:
+        """What the public function of this kind makes of its arguments."""
+        raise NotImplementedError
+
+    def _to_dict(self) -> dict[str, Any]:
+        data = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+        data["aggs"] = [{"name": name, **a.to_dict()} for name, a in self.aggs]
+        return data
+
+    @classmethod
+    def _from_dict(cls, data: dict[str, Any]) -> Spec:
+        data = dict(data)
+        aggs = data.pop("aggs", [])
+        try:
+            window = cls._make(**data)
+            pairs = [(a["name"], {k: v for k, v in a.items() if k != "name"}) for a in aggs]
+            named_aggs = [(name, Aggregate(**fields)) for name, fields in pairs]
+        except (TypeError, KeyError, AttributeError) as error:
+            raise SpecError(f"spec: not a {cls.kind} window: {error}") from None
+        if not named_aggs:
+            return window
+        return replace(window, aggs=check_names(named_aggs))
+
+
+@dataclass(frozen=True, repr=False)
+class Rolling(Spec):
+    """A trailing window; see `rolling`, which makes it."""
+
+    kind: ClassVar[str] = "rolling"
+
+    range: int | Duration | None
+    on: str | None = None
+    by: tuple[str, ...] = ()
+    closed: str = "right"
+    lag: int | Duration | None = None
+    ties: str = "peers"
+    min_periods: int | None = None
+    every: int | None = None
+    aggs: tuple[tuple[str, Aggregate], ...] = ()
+
+    def __post_init__(self) -> None:
+        check_column(self.on, "on")
+        check_choice(self.closed, "closed", CLOSED)
+        check_choice(self.ties, "ties", TIES)
+        _check_range(self)
+        _check_lag(self)
+        _check_whole(self.min_periods, "min_periods", 0)
+        _check_whole(self.every, "every", 1)
+
+    def __call__(self, data: Any, threads: int = 1) -> Any:
+        """The answers for every row of `data`, in its order and its kind.
+
+        With `every`, the answers for every so many rows of a key, with their key and time columns,
+        in the order of the rows at which they are given.
+
+        Parameters
+        ----------
+        data : pandas.DataFrame, polars.DataFrame or LazyFrame, pyarrow.Table or RecordBatch,
+            anything with an Arrow stream, or a dict of NumPy arrays of one length
+        threads : how many threads may compute answers, each those of a stretch of the rows
+            The answers are those of one thread, to the last bit. Sorting stays on one.
+
+        Returns
+        -------
+        The same kind, with one column per answer and one row per input row (pandas: same index;
+        an Arrow stream gives a pyarrow.Table). A LazyFrame gives one that will read just the
+        columns it needs; whether it can is checked at once.
+
+        Raises
+        ------
+        ColumnError
+            A column is missing.
+        DataError
+            A time is null, or a column has a type that the aggregate can't use. Column, first row
+            and number of rows are named, and nothing has been computed.
+        OverflowError
+            An integer sum does not fit in 64 bits.
+        """
+        from mta.engine import run_batch  # the engine builds on the specs, not they on it
+
+        return run_batch(self, data, threads)
+
+    def stream(self, state: bytes | None = None) -> RollingStream:
+        """The same windows over rows that are pushed: ``op.push(batch)`` gives the answers that
+        became final.
+
+        Parameters
+        ----------
+        state : what ``op.to_bytes()`` gave; the stream goes on from there
+
+        Raises
+        ------
+        SnapshotError
+            `state` is damaged, or of another spec.
+
+        Examples
+        --------
+        >>> import numpy as np, mta
+        >>> from mta import agg
+        >>> op = mta.rolling("10i", on="ts").agg(total=agg.sum("x")).stream()
+        >>> op.push({"ts": np.array([1, 2, 2]), "x": np.array([1, 2, 3])})["total"].tolist()
+        [1]
+        >>> op.push({"ts": np.array([15]), "x": np.array([4])})["total"].tolist()
+        [6, 6]
+        >>> op.finish()["total"].tolist()
+        [4]
+        """
+        from mta.stream import RollingStream  # as above
+        from mta.stream_state import stream_from_bytes
+
+        return RollingStream(self) if state is None else stream_from_bytes(self, state)
+
+    @property
+    def left_closed(self) -> bool:
+        """Whether a row at the left edge is inside."""
+        return self.closed in ("left", "both")
+
+    @property
+    def over_rows(self) -> bool:
+        """Whether the window is measured in rows (or is everything, in order of arrival)."""
+        return isinstance(self.range, int) or (self.range is None and self.on is None)
+
+    @classmethod
+    def _make(cls, **arguments: Any) -> Rolling:
+        return rolling(**arguments)
+
+
+def rolling(
+    range: int | str | Any | None,
+    on: str | None = None,
+    by: str | Sequence[str] | None = None,
+    closed: str = "right",
+    lag: int | str | Any | None = None,
+    ties: str = "peers",
+    min_periods: int | None = None,
+    every: int | None = None,
+) -> Rolling:
+    """A trailing window: one answer per row, over the rows before it.
+
+    Parameters
+    ----------
+    range : how far back the window reaches
+        A duration ("24h", "1h30m", a timedelta) over the time column `on`; "5i" for five ticks of
+        an integer `on`; an int for that many rows of the same key; None for everything so far.
+    on : name of the time column: timestamps of any unit and zone, dates, or integers
+        Needed for durations. Rows may come in any order: they are ordered by (`on`, arrival) and
+        answered where they stand. Row windows without it take the rows as they come.
+    by : name, or names, of the key columns; each key has windows of its own
+        Null is a key, and NaN is another.
+    closed : which edges belong to the window that ends at time t
+        "right" ``(t - range, t]`` (default), "left" ``[t - range, t)``, "both", "neither".
+        Of a row window, likewise, over row numbers: "left" are the `range` rows before this one.
+    lag : duration (rows for row windows) by which the window is moved back; may be negative
+    ties : "peers" (default): rows with the same time are in each other's windows
+        "arrival": a row sees those of its own time that came earlier, never a later one; with an
+        open right edge it does not see itself. (A lag puts all of them out of reach.)
+    min_periods : fewer non-null values than this in the window give null
+    every : answer only after every so many rows of a key (slide by tuples)
+
+    Returns
+    -------
+    Rolling
+        Complete it with ``.agg(...)``, then call it with data.
+
+    Raises
+    ------
+    SpecError
+        The arguments have no meaning together; the message names the one at fault.
+
+    Notes
+    -----
+    O(1) combines a row whatever the range; memory O(rows). Time windows are found by one pass of
+    two pointers over the sorted times.
+
+    Examples
+    --------
+    >>> import numpy as np, mta
+    >>> from mta import agg
+    >>> rides = {"ts": np.array([1, 9, 4, 6]), "fare": np.array([10, 40, 20, 30])}
+    >>> spec = mta.rolling("5i", on="ts").agg(total=agg.sum("fare"), n=agg.count())
+    >>> {name: answers.tolist() for name, answers in spec(rides).items()}
+    {'total': [10, 70, 30, 50], 'n': [1, 2, 2, 2]}
+    """
+    extent, shift = _length(range, "range"), _length(lag, "lag")
+    return Rolling(extent, on, key_names(by), closed, shift, ties, min_periods, every)
+
+
+def _length(value: object, argument: str) -> int | Duration | None:
+    """A number of rows as it is, anything else as a duration."""
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    return parse_duration(value, argument)
+
+
+def key_names(by: str | Sequence[str] | None) -> tuple[str, ...]:
+    """One name or several as a tuple."""
+    if by is None:
+        return ()
+    if not isinstance(by, (str, list, tuple)):
+        raise SpecError(f"by: must be the name of a column or a list of names, not {by!r}")
+    names = (by,) if isinstance(by, str) else tuple(by)
+    for name in names:
+        if not isinstance(name, str):
+            raise SpecError(f"by: must be the name of a column, not {name!r}")
+    if len(set(names)) != len(names):
+        raise SpecError(f"by: a column is named twice in {names!r}")
+    return names
+
+
+def check_column(name: object, argument: str) -> None:
+    """Refuse what is no column's name."""
+    if name is not None and not isinstance(name, str):
+        raise SpecError(f"{argument}: must be the name of a column, not {name!r}")
+
+
+def check_choice(value: object, argument: str, choices: tuple[str, ...]) -> None:
+    """Refuse what is none of the choices."""
+    if value not in choices:
+        raise SpecError(f"{argument}: must be one of {choices}, not {value!r}")
+
+
+def _check_whole(value: object, argument: str, least: int) -> None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if value is not None and (not whole or value < least):  # type: ignore[operator]
+        raise SpecError(f"{argument}: must be a whole number from {least}, not {value!r}")
+
+
+def _amount(length: int | Duration, argument: str) -> int:
+    """Rows, ticks or nanoseconds, which the kernels take as int64."""
+    amount = length if isinstance(length, int) else length.amount
+    if abs(amount) >= 2**63:
+        raise SpecError(f"{argument}: {_plain(length)!r} does not fit in 64 bits")
+    return amount
+
+
+def _check_range(window: Rolling) -> None:
+    size = window.range
+    if size is None:
+        return
+    if _amount(size, "range") <= 0:
+        raise SpecError(f"range: must be positive, not {_plain(size)!r}")
+    if isinstance(size, Duration) and window.on is None:
+        raise SpecError(f"on: a window of {_plain(size)!r} needs the name of the time column")
+
+
+def _check_lag(window: Rolling) -> None:
+    lag = window.lag
+    if lag is None:
+        return
+    amount = _amount(lag, "lag")
+    if window.over_rows and not isinstance(lag, int):
+        raise SpecError(f"lag: a window of rows is moved by rows, not by {_plain(lag)!r}")
+    if not window.over_rows and isinstance(lag, int):
+        raise SpecError(f"lag: a window of time is moved by a duration, not by {lag!r} rows")
+    if isinstance(lag, Duration):
+        if window.on is None:
+            raise SpecError(f"on: a lag of {_plain(lag)!r} needs the name of the time column")
+        if isinstance(window.range, Duration) and lag.ticks != window.range.ticks:
+            raise SpecError("lag: range and lag must both be durations or both be ticks ('5i')")
+        if window.ties == "arrival" and amount < 0:
+            raise SpecError("ties: 'arrival' keeps later rows out; a negative lag asks for them")
+
+
+def _plain(value: Any) -> Any:
+    """A field as JSON and `rolling` take it."""
+    if isinstance(value, (Duration, Period)):
+        return str(value)
+    if isinstance(value, tuple):
+        return value[0] if len(value) == 1 else (list(value) or None)
+    return value
+
+
+def _show_aggs(aggs: tuple[tuple[str, Aggregate], ...]) -> str:
+    if all(name.isidentifier() and not iskeyword(name) for name, _ in aggs):
+        return ", ".join(f"{name}={a!r}" for name, a in aggs)
+    return "**{" + ", ".join(f"{name!r}: {a!r}" for name, a in aggs) + "}"
