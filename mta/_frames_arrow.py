@@ -180,6 +180,8 @@ def arrow_answer(answer: Answer) -> Any:
         if ends[-1] < 2**31:
             return pa.ListArray.from_arrays(pa.array(ends, pa.int32(), mask=nulls), items)
         return pa.LargeListArray.from_arrays(pa.array(ends, mask=nulls), items)
+    if answer.binary:
+        return _binary(answer.values)
     array = pa.array(answer.values, mask=mask)
     like = answer.like
     if answer.rows and like is not None:
@@ -192,3 +194,9 @@ def arrow_answer(answer: Answer) -> Any:
     if like.kind == "date" and like.unit == "d":
         array = array.cast(pa.int32())
     return array.cast(dtype)
+
+
+def _binary(values: NDArray[Any]) -> Any:
+    """Byte strings; of more than 2 GB in all, with offsets of 8 bytes."""
+    wide = sum(len(x) for x in values if x is not None) >= 2**31
+    return pa.array(values.tolist(), pa.large_binary() if wide else pa.binary())

@@ -118,6 +118,8 @@ def _series(answer: Answer) -> pl.Series:
         return _lists(answer)
     if answer.rows:
         return _taken(answer)
+    if answer.binary:
+        return pl.Series(answer.name, answer.values.tolist(), pl.Binary)
     series = pl.Series(answer.name, answer.values)
     if answer.valid is not None:
         series = series.scatter(np.flatnonzero(~answer.valid), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +19,10 @@ Wanted = tuple[
     str, "float | int | None"
 ]  # what is lowered: ("quantile", 0.5), ("bytes", None), ...
 
+Items = Mapping[int, Any] | Sequence[Any]
+
 FAN = 16  # suffixes kept of every stretch of blocks
+_LOOK = 64  # rows to look for items in first; those that are frequent are soon found
 
 
 class SketchKernel(PythonKernel):
@@ -38,22 +41,24 @@ class SketchKernel(PythonKernel):
 
     sketch : the family
     wanted : what is lowered, one (what, argument) per answer
-    items : where the cells of the column are codes: what they stand for (texts, bytes)
+    items : where the cells of the column are codes: what each stands for (a text, bytes), by code
+        or in their order; may be set anew before any slide
     """
+
+    items: Items | None
 
     def __init__(
         self,
         counter: Counter,
         sketch: Sketch,
         wanted: Sequence[Wanted],
-        items: Sequence[Any] | None,
+        items: Items | None,
     ) -> None:
         super().__init__(counter)
         self._sketch = sketch
         self._wanted = tuple(wanted)
-        self._items = items
+        self.items = items
         self._block = 4 if sketch.merge else sketch.block
-        self._codes: dict[Any, int] = {}
         self._arrays: list[Any] = []
         self._base = self._last = 0  # row at which the run of windows began; end of the last one
         self._forget()
@@ -66,8 +71,8 @@ class SketchKernel(PythonKernel):
 
     def answer_to(self, arrays: list[Any]) -> None:
         """One array per answer: float64, int64 or uint64 for quantiles (cells in the type of the
-        column), int64 for estimates, objects for bytes and lists. Lists of cells, and of texts as
-        their codes, may also go to `Lists`."""
+        column), int64 for estimates, objects for bytes and lists. Lists of items may also go to
+        `Lists`, each item as the first row of the window that holds it."""
         self._arrays = [
             array.view(np.int64) if what == "quantile" else array
             for array, (what, _) in zip(arrays, self._wanted, strict=True)
@@ -100,17 +105,29 @@ class SketchKernel(PythonKernel):
                 answers = self._sketch.lower(self._partial(*edges), self._wanted)
             for array, answer, empty in zip(self._arrays, answers, self._empty, strict=True):
                 if isinstance(array, Lists):
-                    put_list(array, number, self._cells(answer))
+                    put_list(array, number, self._first_rows(answer, *edges))
                 else:
                     array[number] = empty if answer is None else answer
 
-    def _cells(self, values: list[Any]) -> list[int]:
-        """Texts by their codes; other values are cells already."""
-        if self._items is None or self._sketch.merge:
-            return values
-        for code in range(len(self._codes), len(self._items)):
-            self._codes[self._items[code]] = code
-        return [value if isinstance(value, int) else self._codes[value] for value in values]
+    def _first_rows(self, wanted: Sequence[Any], lo: int, hi: int) -> list[int]:
+        """The first row in [lo, hi) of each of these items, all of which are inside."""
+        found: dict[Any, int] = {}
+        missing = set(wanted)
+        size = _LOOK
+        while missing:
+            for item, row in self._items_from(lo, min(lo + size, hi)):
+                if item in missing:
+                    missing.remove(item)
+                    found[item] = row
+            lo, size = lo + size, 4 * size
+        return [found[item] for item in wanted]
+
+    def _items_from(self, start: int, stop: int) -> Iterator[tuple[Any, int]]:
+        """The items of the rows [start, stop) that are not null, and the rows."""
+        rows = np.arange(start, stop)
+        if self.valid is not None:
+            rows = rows[self.valid[start - self.first : stop - self.first]]
+        return zip(self._values(start, stop), rows.tolist(), strict=True)
 
     def _partial(self, lo: int, hi: int) -> Any:
         """The sketch of the rows [lo, hi)."""
@@ -164,7 +181,7 @@ class SketchKernel(PythonKernel):
         cells = self.columns[0][start:stop]
         if self.valid is not None:
             cells = cells[self.valid[start:stop]]
-        return self._sketch.values(cells, self._items)
+        return self._sketch.values(cells, self.items)
 
 
 def _split(front: int, back: int) -> int:

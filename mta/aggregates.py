@@ -20,6 +20,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from mta.approximate import (
+    approx_count_distinct,
+    approx_quantile,
+    approx_top_k,
+    frequent_items_sketch,
+    hll_sketch,
+    kll_sketch,
+    theta_sketch,
+)
 from mta.functions import Aggregate
 from mta.monoids import UserMonoid
 
@@ -27,6 +36,9 @@ __all__ = [
     "Aggregate",
     "all",
     "any",
+    "approx_count_distinct",
+    "approx_quantile",
+    "approx_top_k",
     "arg_max",
     "arg_min",
     "corr",
@@ -35,7 +47,10 @@ __all__ = [
     "count_distinct",
     "cov",
     "first",
+    "frequent_items_sketch",
     "geometric_mean",
+    "hll_sketch",
+    "kll_sketch",
     "kurt",
     "last",
     "list",
@@ -53,6 +68,7 @@ __all__ = [
     "slope",
     "std",
     "sum",
+    "theta_sketch",
     "top_k",
     "var",
     "weighted_mean",

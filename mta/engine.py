@@ -20,7 +20,7 @@ from mta.durations import NANOSECONDS, Duration
 from mta.errors import DataError, SpecError
 from mta.frames import Answer, Column, Frame, is_lazy, open_frame, run_later
 from mta.plan import Feed, Input, Plan, check_types, make_plan
-from mta.rows import counted_rows, fed_values, value_codes
+from mta.rows import check_items, counted_rows, distinct_values, fed_values, value_codes
 from mta.slider import AnswerOverflowError, Mask, taken_answer
 from mta.specs import Rolling, Spec
 from mta.threads import check_threads, slide_in_threads
@@ -272,15 +272,30 @@ class SortedRows:
         self.places = places
         self._feeds: dict[Feed, NDArray[Any]] = {}
         self._valids: dict[Input, Mask | None] = {}
+        self._items: dict[Feed, list[Any]] = {}
         self._rows: Ints | None = None
 
     def feed(self, feed: Feed) -> NDArray[Any]:
         """A column's 8-byte values or codes."""
         if feed not in self._feeds:
             column = self.columns[feed.column]
-            data = value_codes(self.frame, column) if feed.codes else fed_values(column, feed)
+            data = self._fed(column, feed)
             self._feeds[feed] = data if self.places is None else spread(data, self.places)
         return self._feeds[feed]
+
+    def _fed(self, column: Column, feed: Feed) -> NDArray[Any]:
+        if feed.codes:
+            return value_codes(self.frame, column)
+        if column.values is not None or not feed.items:
+            return fed_values(column, feed)
+        codes, firsts, items = distinct_values(self.frame, column)
+        check_items(column, feed, firsts, items)
+        self._items[feed] = items
+        return codes
+
+    def items(self, feed: Feed) -> list[Any] | None:
+        """What the codes of a feed stand for."""
+        return self._items.get(feed)
 
     def valid(self, source: Input) -> Mask | None:
         """Which rows count."""

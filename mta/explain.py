@@ -40,6 +40,10 @@ _COSTS = {
     "ranks": Costs("order statistics, shared by all quantiles: O(log n) a row", 80, 16, 16),
     "tally": Costs("counts of values by hash: O(log distinct) a row", 60, 16, 32),
     "list": Costs("the rows inside, written out: O(rows inside) a row", 10),
+    "kll": Costs("KLL sketches of suffixes and a prefix, merged", 13_000),
+    "hll": Costs("HyperLogLog sketches of suffixes and a prefix, merged", 20_000),
+    "theta": Costs("theta sketches of suffixes and a prefix, merged", 38_000),
+    "frequent": Costs("counts of frequent items of suffixes and a prefix, merged", 70_000),
 }
 _SUMS = {
     "exact": Costs("exact fixed-point sums, rounded once", 15, 0, 8),
@@ -88,7 +92,14 @@ def _state_line(plan: Plan, state: State) -> str:
     answers = ", ".join(o.name for o in plan.of_state(state))
     columns = ", ".join(state.input.columns)
     skipped = ", NaN skipped" if state.input.skip_nan else ""
-    return f"{state.name}({columns}{skipped}) -> {answers}: {_costs(state).way}"
+    sketch = _sketch_words(state)
+    return f"{state.name}({columns}{sketch}{skipped}) -> {answers}: {_costs(state).way}"
+
+
+def _sketch_words(state: State) -> str:
+    if state.sketch is None:
+        return ""
+    return f", size {state.sketch.size}{', of sketches' * state.sketch.merge}"
 
 
 def _counts(plan: Plan, source: Input | None) -> bool:

@@ -74,6 +74,7 @@ class Answer:
     like : a column whose native type the answer takes
     rows : the values are places in `like`, whose native values are the answer
     lengths : the answers are lists of so many items; `values` are the items of all of them
+    binary : the values are byte strings in an array of objects, None where null
     """
 
     name: str
@@ -82,6 +83,7 @@ class Answer:
     like: Column | None = None
     rows: bool = False
     lengths: NDArray[np.int64] | None = None
+    binary: bool = False
 
     @property
     def items(self) -> Answer:

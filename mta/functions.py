@@ -26,10 +26,14 @@ class Function:
     state : the state that answers it; None: the number of values, which every window knows
     columns : the names of its column arguments; those after a "?" may be left out
     needs : non-null values without which the answer is null (`ddof` comes on top)
-    takes : of its first column: "numbers", "ordered" (numbers, booleans, times), "bools" or "any"
+    takes : of its first column: "numbers", "ordered" (numbers, booleans, times), "hashed" (these
+        and texts), "bools" or "any"
     gives : "int", "float", "bool", "own" (the type of the first column), "total" (exact for
-        integers), or "list" (of the column's own type)
+        integers), "list" (of the column's own type) or "bytes"
     options : further arguments, by name
+    size : of what is answered from a sketch: the option that says how large it is, its least and
+        greatest value, and its default
+    sources : what merged sketches can be of, where their bytes do not tell; the first by default
     """
 
     state: str | None
@@ -38,6 +42,8 @@ class Function:
     takes: str = "numbers"
     gives: str = "float"
     options: tuple[str, ...] = ()
+    size: tuple[str, int, int, int] | None = None
+    sources: tuple[str, ...] = ()
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -49,6 +55,9 @@ class Function:
         """How many columns have to be named."""
         return sum(not name.endswith("?") for name in self.columns)
 
+
+_KLL, _FREQUENT = ("k", 8, 65535, 200), ("max_items", 1, 1_000_000, 10_000)
+_HLL, _THETA = ("lg_k", 4, 21, 12), ("lg_k", 5, 26, 12)
 
 FUNCTIONS = {
     "count": Function(None, ("column?",), needs=0, takes="any", gives="int"),
@@ -82,7 +91,31 @@ FUNCTIONS = {
     "most_common": Function("tally", needs=0, gives="list", options=("k",), takes="any"),
     "monoid": Function("user", ("column",), gives="user", options=("monoid",)),
     "list": Function("list", needs=0, gives="list", takes="any"),
-}
+    "approx_quantile": Function(
+        "kll", takes="ordered", gives="own", options=("q", "k"), size=_KLL
+    ),
+    "approx_count_distinct": Function(
+        "hll", needs=0, takes="hashed", gives="int", options=("lg_k",), size=_HLL
+    ),
+    "approx_top_k": Function(
+        "frequent", needs=0, takes="hashed", gives="list", options=("k", "max_items"),
+        size=_FREQUENT,
+    ),
+    "kll_sketch": Function(
+        "kll", takes="ordered", gives="bytes", options=("k", "merge", "source"), size=_KLL,
+        sources=("float", "int"),
+    ),
+    "hll_sketch": Function(
+        "hll", takes="hashed", gives="bytes", options=("lg_k", "merge"), size=_HLL
+    ),
+    "theta_sketch": Function(
+        "theta", takes="hashed", gives="bytes", options=("lg_k", "merge"), size=_THETA
+    ),
+    "frequent_items_sketch": Function(
+        "frequent", takes="hashed", gives="bytes", options=("max_items", "merge", "source"),
+        size=_FREQUENT, sources=("int", "float", "text"),
+    ),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -100,6 +133,10 @@ class Aggregate:
     numerics: str = "compensated"
     overflow: str = "raise"
     monoid: Any = None  # a UserMonoid
+    lg_k: int = 12
+    max_items: int = 10_000
+    merge: bool = False
+    source: str | None = None
     min_count: int = 0
     nan: str = "propagate"
 
@@ -115,6 +152,7 @@ class Aggregate:
                 check(f"agg.{self.fn}: {name}", value)
             elif value != _DEFAULTS[name]:
                 raise SpecError(f"agg.{self.fn}: {name}={value!r} means nothing to it")
+        _check_sketch(self)
 
     def __repr__(self) -> str:
         names = FUNCTIONS[self.fn].columns
@@ -126,11 +164,25 @@ class Aggregate:
         ]
         for name in _CHECKS:
             value = getattr(self, name)
-            told = name == "q" and self.fn == "quantile"
-            if (value != _DEFAULTS[name] or told) and name != "monoid":
+            if name != "monoid" and (name in self._told or value != self._default(name)):
                 shown.append(f"{name}={value!r}")
         head = f"agg.{self.fn}" if self.monoid is None else repr(self.monoid)
         return f"{head}({', '.join(shown)})"
+
+    @property
+    def _told(self) -> tuple[str, ...]:
+        """The options that have no default."""
+        return _GIVEN.get(self.fn, ())
+
+    def _default(self, name: str) -> Any:
+        size = FUNCTIONS[self.fn].size
+        return size[3] if size is not None and name == size[0] else _DEFAULTS[name]
+
+    @property
+    def size(self) -> int:
+        """Of the sketch that answers it; 0 where none does."""
+        size = FUNCTIONS[self.fn].size
+        return getattr(self, size[0]) if size is not None else 0
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -181,6 +233,19 @@ def _check_columns(aggregate: Aggregate) -> None:
             raise SpecError(f"{where}: {name} must be a name, not {column!r}")
 
 
+def _check_sketch(aggregate: Aggregate) -> None:
+    function, where = FUNCTIONS[aggregate.fn], f"agg.{aggregate.fn}"
+    if function.size is not None:
+        name, least, most, _ = function.size
+        if not least <= aggregate.size <= most:
+            raise SpecError(f"{where}: {name} must be {least} to {most}, not {aggregate.size!r}")
+    if aggregate.source is None:
+        return
+    if not aggregate.merge:
+        raise SpecError(f"{where}: source: with merge=True only; else the column's type tells")
+    _one_of(function.sources)(f"{where}: source", aggregate.source)
+
+
 def _whole(least: int) -> Callable[[str, Any], None]:
     def check(where: str, value: Any) -> None:
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
@@ -203,6 +268,10 @@ def _fraction(where: str, value: Any) -> None:
         raise SpecError(f"{where} must be a number from 0 to 1, not {value!r}")
 
 
+def _anything(where: str, value: Any) -> None:
+    """Checked elsewhere."""
+
+
 def _user_monoid(where: str, value: Any) -> None:
     if not hasattr(value, "combine"):
         raise SpecError(f"{where} must come from agg.monoid(...), not {value!r}")
@@ -222,8 +291,19 @@ _CHECKS: dict[str, Callable[[str, Any], None]] = {
     "monoid": _user_monoid,
     "numerics": _one_of(NUMERICS),
     "overflow": _one_of(OVERFLOWS),
+    "lg_k": _whole(1),
+    "max_items": _whole(1),
+    "merge": _flag,
+    "source": _anything,
     "min_count": _whole(0),
     "nan": _one_of(NAN_MODES),
+}
+_GIVEN = {
+    "quantile": ("q",),
+    "top_k": ("k",),
+    "most_common": ("k",),
+    "approx_quantile": ("q",),
+    "approx_top_k": ("k",),
 }
 _DEFAULTS: dict[str, Any] = {f.name: f.default for f in fields(Aggregate)}
 

@@ -20,13 +20,15 @@ from mta._kernel import Counter, Kernel, Lists
 from mta._places import ArgKernel, FirstLastKernel, ListKernel
 from mta._ranks import RanksKernel
 from mta._rolling import MonoidKernel
+from mta._sketch_kernel import Wanted
 from mta._sums import ExactSumKernel
 from mta._tallies import TallyKernel
 from mta._widesums import WideSumKernel
 from mta.frames import Column
 from mta.functions import FUNCTIONS, Aggregate
 from mta.monoids import answer_array, make_user_kernel
-from mta.plan import Output, State
+from mta.plan import Output, SketchOf, State
+from mta.sketches import Frequent, Hll, Quantiles, Sketch, Theta, make_sketch_kernel
 
 Columns = dict[str, Column]
 
@@ -34,7 +36,12 @@ Columns = dict[str, Column]
 def make_kernel(state: State, outputs: list[Output], columns: Columns, counter: Counter) -> Kernel:
     """A kernel that answers these outputs of one state."""
     mine = [columns[feed.column] for feed in state.feeds]
-    sources = user_sources(mine) if state.name == "user" else [column.source for column in mine]
+    if state.name == "user":
+        sources = user_sources(mine)
+    elif state.sketch is not None:
+        sources = ["text" if column.kind == "other" else column.source for column in mine]
+    else:
+        sources = [column.source for column in mine]
     # What an answer needs: a null one need not fit in 64 bits.
     aggregates = [replace(o.aggregate, min_count=o.need) for o in outputs]
     return _MAKERS[state.name](state, aggregates, sources, counter)
@@ -114,6 +121,37 @@ def _user(state: State, aggs: list[Aggregate], sources: list[str], counter: Coun
     return make_user_kernel(state.monoid, counter, sources, min(a.min_count for a in aggs))
 
 
+def _sketch(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
+    assert state.sketch is not None
+    made = make_sketch(state.sketch, sources[0])
+    return make_sketch_kernel(made, counter, [_lowered(a) for a in aggs])
+
+
+def _lowered(aggregate: Aggregate) -> Wanted:
+    if aggregate.fn == "approx_quantile":
+        return "quantile", aggregate.q
+    if aggregate.fn == "approx_top_k":
+        return "items", aggregate.k
+    return ("estimate" if aggregate.fn == "approx_count_distinct" else "bytes"), None
+
+
+def make_sketch(what: SketchOf, source: str) -> Sketch:
+    """The sketch of values of a type ("float", "int", "uint", "text").
+
+    Raises
+    ------
+    ImportError
+        The package that computes it is not installed.
+    """
+    if what.family == "kll":
+        return Quantiles(what.size, what.source or source, merge=what.merge)
+    if what.family == "frequent":
+        return Frequent(what.size, what.source or source, merge=what.merge)
+    # Hashes look the same whatever they are of.
+    kind = Hll if what.family == "hll" else Theta
+    return kind(what.size, "int" if what.merge else source, merge=what.merge)
+
+
 _MAKERS: dict[str, Make] = {
     "sum": _sum,
     "min": _monoid,
@@ -130,6 +168,10 @@ _MAKERS: dict[str, Make] = {
     "tally": _tally,
     "ranks": _ranks,
     "user": _user,
+    "kll": _sketch,
+    "hll": _sketch,
+    "theta": _sketch,
+    "frequent": _sketch,
 }
 
 
@@ -138,7 +180,7 @@ def answers_rows(aggregate: Aggregate) -> bool:
     state = FUNCTIONS[aggregate.fn].state
     if state == "arg":
         return bool(aggregate.others)
-    return state in ("ends", "list") or aggregate.fn in ("mode", "most_common")
+    return state in ("ends", "list") or aggregate.fn in ("mode", "most_common", "approx_top_k")
 
 
 def keeps_type(aggregate: Aggregate) -> bool:
@@ -169,6 +211,8 @@ def answer_room(output: Output, columns: Columns, n: int) -> Any:
     gives = FUNCTIONS[aggregate.fn].gives
     if gives == "list":
         return Lists(n)
+    if gives == "bytes":
+        return np.empty(n, np.object_)
     if gives == "user":
         return answer_array(user_type(aggregate, columns), n)
     if gives == "int" or answers_rows(aggregate) or FUNCTIONS[aggregate.fn].state == "arg":

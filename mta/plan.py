@@ -29,11 +29,26 @@ class Input:
 
 @dataclass(frozen=True)
 class Feed:
-    """A column as a kernel reads it: 8-byte values, or codes that are equal for equal values."""
+    """A column as a kernel reads it: 8-byte values, or codes that are equal for equal values.
+
+    items : what values without an 8-byte form have to be: "texts", or the bytes of sketches. The
+        kernel gets codes of them, and what these stand for
+    """
 
     column: str
     skip_nan: bool
     codes: bool = False
+    items: str | SketchOf | None = None
+
+
+@dataclass(frozen=True)
+class SketchOf:
+    """Which sketch: its family, its size and, where sketches are merged, what they are of."""
+
+    family: str
+    size: int
+    merge: bool = False
+    source: str | None = None
 
 
 @dataclass(frozen=True)
@@ -47,6 +62,7 @@ class State:
     numerics: str = "compensated"
     overflow: str = "raise"
     monoid: Any = None  # of the user's own
+    sketch: SketchOf | None = None
 
 
 @dataclass(frozen=True)
@@ -126,7 +142,9 @@ def _output(name: str, aggregate: Aggregate, min_periods: int) -> Output:
     need = aggregate.needed(min_periods)
     if aggregate.column is None:
         return Output(name, aggregate, None, None, need)
-    source = Input(aggregate.columns, aggregate.nan == "skip")
+    # To quantiles of a sketch a NaN has no rank: it is not there.
+    ranked = FUNCTIONS[aggregate.fn].state == "kll" and not aggregate.merge
+    source = Input(aggregate.columns, aggregate.nan == "skip" or ranked)
     return Output(name, aggregate, source, _state(aggregate, source), need)
 
 
@@ -141,15 +159,28 @@ def _state(aggregate: Aggregate, source: Input) -> State | None:
     if name == "ends" and aggregate.others:
         name = "arg"  # ordered by a column
     nan = "greatest" if aggregate.nan == "greatest" and name in _ORDERED else "propagate"
+    sketch = _sketch_of(name, aggregate)
     return State(
-        name, source, _feeds(name, source), nan, aggregate.numerics, aggregate.overflow,
-        aggregate.monoid,
+        name, source, _feeds(name, source, sketch), nan, aggregate.numerics, aggregate.overflow,
+        aggregate.monoid, sketch,
     )  # fmt: skip
 
 
-def _feeds(name: str, source: Input) -> tuple[Feed, ...]:
+def _sketch_of(name: str, aggregate: Aggregate) -> SketchOf | None:
+    if not aggregate.size:
+        return None
+    source = None
+    if aggregate.merge:
+        source = aggregate.source or (*FUNCTIONS[aggregate.fn].sources, None)[0]
+    return SketchOf(name, aggregate.size, aggregate.merge, source)
+
+
+def _feeds(name: str, source: Input, sketch: SketchOf | None) -> tuple[Feed, ...]:
     """What the kernel of a state reads."""
     read = source.columns
+    if sketch is not None:
+        items = sketch if sketch.merge else None if name == "kll" else "texts"
+        return (Feed(read[0], source.skip_nan, items=items),)
     if name in ("ends", "list"):
         read = ()  # which rows there are is enough
     elif name == "arg":
@@ -179,6 +210,8 @@ def check_types(plan: Plan, columns: dict[str, Column]) -> None:
 def wanted_type(aggregate: Aggregate, place: int) -> str:
     """What the column at this place of its arguments has to be."""
     state, takes = FUNCTIONS[aggregate.fn].state, FUNCTIONS[aggregate.fn].takes
+    if aggregate.merge:
+        return "sketches"
     if state in ("ends", "arg"):
         # What is compared is the last column; a value is only looked up.
         compared = place == 1 or (state == "arg" and not aggregate.others)
@@ -193,5 +226,13 @@ _TYPES: dict[str, Callable[[Column], bool]] = {
     "ordered": lambda column: column.values is not None,
     "bools": lambda column: column.kind in ("bool", "null"),
     "any": lambda column: True,
+    # Of these, the values themselves are looked at as well.
+    "hashed": lambda column: True,
+    "sketches": lambda column: column.kind in ("other", "null"),
 }
-TYPE_WORDS = {"numbers": "numbers", "ordered": "numbers or times", "bools": "booleans"}
+TYPE_WORDS = {
+    "numbers": "numbers",
+    "ordered": "numbers or times",
+    "bools": "booleans",
+    "sketches": "the bytes of sketches",
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -10,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mta._keys import factorize
+from mta._sketch_kernel import Items
 from mta._vector import Vector
 from mta.errors import DataError
 from mta.frames import Column, Frame
-from mta.kernels import answers_rows
-from mta.plan import Feed, Input, Plan
+from mta.kernels import answers_rows, make_sketch
+from mta.plan import Feed, Input, Plan, SketchOf
 
 Mask = NDArray[np.bool_]
 
@@ -37,6 +39,77 @@ def value_codes(frame: Frame, column: Column) -> NDArray[np.int64]:
     if column.kind == "float":
         values = np.where(np.isnan(values), np.nan, values + 0.0)
     return values.view(np.int64)
+
+
+def distinct_values(
+    frame: Frame, column: Column
+) -> tuple[NDArray[np.int64], NDArray[np.int64], list[Any]]:
+    """Of a column without 8-byte values: dense codes, the first row of each, and what it is."""
+    codes = value_codes(frame, column)
+    if column.valid is not None:
+        codes = np.where(column.valid, codes, -1)  # nulls share a code with nothing else
+    places, found = factorize(codes)
+    firsts = np.empty(found, np.int64)
+    firsts[places[::-1]] = np.arange(len(places))[::-1]
+    return places, firsts, frame.list_native(column.native, firsts)
+
+
+class BadItemError(DataError):
+    """A value that is none of those that a feed can take; `row` is where it first stands."""
+
+    def __init__(self, column: str, row: int, reason: str) -> None:
+        super().__init__(f"column {column!r}, row {row}: {reason}")
+        self.column = column
+        self.row = row
+        self.reason = reason
+
+    def at(self, row: int) -> BadItemError:
+        """The same in another row."""
+        return BadItemError(self.column, row, self.reason)
+
+
+def check_items(column: Column, feed: Feed, rows: NDArray[np.int64], items: list[Any]) -> None:
+    """Refuse values that a feed can't take: what is no text, or not the bytes of such a sketch.
+
+    Raises
+    ------
+    BadItemError
+        Naming the column and the first such row.
+    """
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind == "S" and len(rows):
+        reason = f"{column.dtype} drops the last zeros of bytes; make an array of objects of them"
+        raise BadItemError(column.name, int(rows[0]), reason)
+    known = np.ones(len(rows), np.bool_) if column.valid is None else column.valid[rows]
+    check = item_check(feed)
+    for row, item, counts in zip(rows.tolist(), items, known.tolist(), strict=True):
+        reason = check(item) if counts else None
+        if reason is not None:
+            raise BadItemError(column.name, row, reason)
+
+
+def item_check(feed: Feed) -> Callable[[Any], str | None]:
+    """What is wrong with an item, as a function."""
+    if feed.items == "texts":
+        return _no_text
+    assert isinstance(feed.items, SketchOf)
+    sketch = make_sketch(feed.items, "")
+
+    def no_sketch(item: Any) -> str | None:
+        if not isinstance(item, bytes):
+            return f"a {type(item).__name__}, not the bytes of a sketch"
+        try:
+            sketch.from_bytes(item)
+        except DataError as error:
+            return str(error)
+        return None
+
+    return no_sketch
+
+
+def _no_text(item: Any) -> str | None:
+    if isinstance(item, str):
+        return None
+    return f"a {type(item).__name__}, not a number, a time or a text"
 
 
 def counted_rows(source: Input, columns: dict[str, Column]) -> Mask | None:
@@ -64,6 +137,7 @@ class Chunk:
     valids: dict[Input, Mask | None]
     columns: dict[str, Column]
     frame: Frame  # one of their kind
+    items: dict[Feed, Items | None]
 
     def slice(self, start: int, stop: int) -> Chunk:
         """The rows from `start` to before `stop`, without a copy."""
@@ -73,6 +147,7 @@ class Chunk:
             {s: None if v is None else v[start:stop] for s, v in self.valids.items()},
             {name: column.slice(start, stop) for name, column in self.columns.items()},
             self.frame,
+            self.items,
         )
 
 
@@ -81,13 +156,14 @@ class Coders:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._coders = {f: Coder() for s in plan.states for f in s.feeds if f.codes}
+        self._coders = {f: Coder(f) for f in _feeds(plan) if f.codes or f.items}
 
     def chunk(self, frame: Frame, columns: dict[str, Column]) -> Chunk:
         """The rows of a frame."""
         feeds = {f: self._fed(frame, columns[f.column], f) for f in _feeds(self._plan)}
         valids = {source: counted_rows(source, columns) for source in self._plan.inputs}
-        return Chunk(frame.rows, feeds, valids, columns, frame)
+        items = {f: self._items(columns[f.column], f) for f in feeds if f.items}
+        return Chunk(frame.rows, feeds, valids, columns, frame, items)
 
     def known_values(self) -> list[tuple[int, list[tuple[Any, int]]]]:
         """Of every feed that has codes: the next code, and the values known with theirs."""
@@ -96,7 +172,7 @@ class Coders:
     def adopt(self, known: list[Any]) -> None:
         """Go on from what `known_values` gave."""
         for coder, (following, pairs) in zip(self._coders.values(), known, strict=True):
-            coder.next, coder.known = following, dict(pairs)
+            coder.adopt(following, pairs)
 
     def forget_the_gone(self, kept: list[KeptRows]) -> None:
         """Forget values that none of these rows has, once most have gone. Amortised O(1) a row."""
@@ -106,9 +182,12 @@ class Coders:
                 coder.forget_all_but(np.concatenate([np.zeros(0, np.int64), *views]))
 
     def _fed(self, frame: Frame, column: Column, feed: Feed) -> NDArray[Any]:
-        if feed.codes and column.values is None:
+        if feed in self._coders and column.values is None:
             return self._coders[feed].codes(frame, column)
         return value_codes(frame, column) if feed.codes else fed_values(column, feed)
+
+    def _items(self, column: Column, feed: Feed) -> Items | None:
+        return None if column.values is not None else self._coders[feed].items
 
 
 def _feeds(plan: Plan) -> list[Feed]:
@@ -116,22 +195,33 @@ def _feeds(plan: Plan) -> list[Feed]:
 
 
 class Coder:
-    """Numbers for the values of one column, given as they come and never twice."""
+    """Numbers for the values of one column, given as they come and never twice.
 
-    def __init__(self) -> None:
+    items : by number, where the feed asks for them
+    """
+
+    def __init__(self, feed: Feed) -> None:
+        self.feed = feed
         self.known: dict[Any, int] = {}
+        self.items: dict[int, Any] = {}
         self.next = 0
 
     def __len__(self) -> int:
         return len(self.known)
 
     def codes(self, frame: Frame, column: Column) -> NDArray[np.int64]:
-        """The codes of a column that has no 8-byte values."""
-        places, found = factorize(value_codes(frame, column))
-        firsts = np.empty(found, np.int64)
-        firsts[places[::-1]] = np.arange(len(places))[::-1]
-        values = frame.list_native(column.native, firsts)
+        """The codes of a column that has no 8-byte values.
+
+        Raises
+        ------
+        DataError
+            There are values that can't be told apart, or that the feed can't take.
+        """
+        places, firsts, values = distinct_values(frame, column)
         try:
+            new = [i for i, value in enumerate(values) if value not in self.known]
+            if self.feed.items:
+                check_items(column, self.feed, firsts[new], [values[i] for i in new])
             known = [self._number(value) for value in values]
         except TypeError as error:
             raise DataError(f"column {column.name!r}: can't tell equal values: {error}") from None
@@ -139,13 +229,24 @@ class Coder:
 
     def _number(self, value: Any) -> int:
         number = self.known.setdefault(value, self.next)
-        self.next += number == self.next
+        if number == self.next:
+            self.next += 1
+            if self.feed.items:
+                self.items[number] = value
         return number
+
+    def adopt(self, following: int, pairs: list[tuple[Any, int]]) -> None:
+        """Go on from these values and their numbers."""
+        self.next, self.known = following, dict(pairs)
+        if self.feed.items:
+            self.items = {number: value for value, number in pairs}
 
     def forget_all_but(self, live: NDArray[np.int64]) -> None:
         """Drop the values whose numbers no row has any more."""
         numbers = set(live.tolist())
         self.known = {value: n for value, n in self.known.items() if n in numbers}
+        for number in self.items.keys() - numbers:
+            del self.items[number]
 
 
 class KeptRows:
@@ -162,10 +263,12 @@ class KeptRows:
         taken = [o.aggregate.columns[0] for o in plan.outputs if answers_rows(o.aggregate)]
         self.values = {name: KeptColumn() for name in (*labels, *taken)}
         self._columns: dict[str, Column] = {}
+        self._items: dict[Feed, Items | None] = {}
 
     def append(self, chunk: Chunk) -> None:
         """More rows."""
         self._columns = chunk.columns
+        self._items = chunk.items
         for feed, vector in self.feeds.items():
             vector.extend(chunk.feeds[feed].view(np.int64))
         for source, valid in chunk.valids.items():
@@ -178,6 +281,10 @@ class KeptRows:
     def feed(self, feed: Feed) -> NDArray[Any]:
         """A column's 8-byte values or codes."""
         return self.feeds[feed].view()
+
+    def items(self, feed: Feed) -> Items | None:
+        """What its codes stand for."""
+        return self._items.get(feed)
 
     def valid(self, source: Input) -> Mask | None:
         """Which rows count."""

@@ -61,6 +61,20 @@ __all__ = [
     "rolling_most_common_by",
     "rolling_list",
     "rolling_list_by",
+    "rolling_approx_quantile",
+    "rolling_approx_quantile_by",
+    "rolling_approx_count_distinct",
+    "rolling_approx_count_distinct_by",
+    "rolling_approx_top_k",
+    "rolling_approx_top_k_by",
+    "rolling_kll_sketch",
+    "rolling_kll_sketch_by",
+    "rolling_hll_sketch",
+    "rolling_hll_sketch_by",
+    "rolling_theta_sketch",
+    "rolling_theta_sketch_by",
+    "rolling_frequent_items_sketch",
+    "rolling_frequent_items_sketch_by",
 ]
 
 class _OverRows(Protocol):
@@ -175,3 +189,17 @@ rolling_most_common: _OverRows
 rolling_most_common_by: _OverTime
 rolling_list: _OverRows
 rolling_list_by: _OverTime
+rolling_approx_quantile: _OverRows
+rolling_approx_quantile_by: _OverTime
+rolling_approx_count_distinct: _OverRows
+rolling_approx_count_distinct_by: _OverTime
+rolling_approx_top_k: _OverRows
+rolling_approx_top_k_by: _OverTime
+rolling_kll_sketch: _OverRows
+rolling_kll_sketch_by: _OverTime
+rolling_hll_sketch: _OverRows
+rolling_hll_sketch_by: _OverTime
+rolling_theta_sketch: _OverRows
+rolling_theta_sketch_by: _OverTime
+rolling_frequent_items_sketch: _OverRows
+rolling_frequent_items_sketch_by: _OverTime

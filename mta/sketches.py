@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from mta._kernel import Counter
 from mta._kll import KINDS, Kll
 from mta._sketch_bytes import check_hll
-from mta._sketch_kernel import SketchKernel, Wanted
+from mta._sketch_kernel import Items, SketchKernel, Wanted
 from mta.errors import DataError, SpecError
 
 _Ints = NDArray[np.int64]
@@ -97,7 +97,7 @@ class Sketch:
         """The sketch of both."""
         return self.extend_with(self.copy(a), [b])
 
-    def values(self, cells: _Ints, items: Sequence[Any] | None) -> Any:
+    def values(self, cells: _Ints, items: Items | None) -> Any:
         """The values of 8-byte cells, in the form that `extend` takes.
 
         items : where cells are codes, what they stand for
@@ -200,7 +200,7 @@ class Quantiles(Sketch):
             return list(values)
         return np.array(values, {"float": "f8", "int": "i8", "uint": "u8"}[self.source]).view("i8")
 
-    def values(self, cells: _Ints, items: Sequence[Any] | None) -> Any:
+    def values(self, cells: _Ints, items: Items | None) -> Any:
         if self.merge:
             return _looked_up(cells, items)
         return np.ascontiguousarray(cells)
@@ -261,7 +261,7 @@ class Hashed(Sketch):
         )
         _check_source(self.source)
 
-    def values(self, cells: _Ints, items: Sequence[Any] | None) -> list[Any]:
+    def values(self, cells: _Ints, items: Items | None) -> list[Any]:
         if items is not None:
             return _looked_up(cells, items)
         return list((cells.view(np.float64) if self.source == "float" else cells).tolist())
@@ -278,7 +278,7 @@ def _check_source(source: str) -> None:
     _check(source in known, f"source must be one of {known}, not {source!r}")
 
 
-def _looked_up(cells: _Ints, items: Sequence[Any] | None) -> list[Any]:
+def _looked_up(cells: _Ints, items: Items | None) -> list[Any]:
     assert items is not None
     return [items[code] for code in cells.tolist()]
 
@@ -470,7 +470,7 @@ class Frequent(Sketch):
         kinds = {"float": "f8", "int": "i8", "uint": "u8"}
         return self.values(np.array(values, kinds[self.source]).view(np.int64), None)
 
-    def values(self, cells: _Ints, items: Sequence[Any] | None) -> list[Any]:
+    def values(self, cells: _Ints, items: Items | None) -> list[Any]:
         if items is not None:
             return _looked_up(cells, items)
         if self.source == "float":
@@ -532,7 +532,7 @@ def make_sketch_kernel(
     sketch: Sketch,
     counter: Counter,
     wanted: Sequence[Wanted],
-    items: Sequence[Any] | None = None,
+    items: Items | None = None,
 ) -> SketchKernel:
     """A batch kernel that lowers (what, argument) pairs from the sketches of windows."""
     for what, _ in wanted:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from mta._bounds import Bounds
 from mta._kernel import Counter, Kernel, Lists, slide
+from mta._sketch_kernel import Items, SketchKernel
 from mta.frames import Answer, Column, Frame
 from mta.functions import FUNCTIONS
 from mta.kernels import (
@@ -35,6 +36,9 @@ class Rows(Protocol):
 
     def feed(self, feed: Feed) -> NDArray[Any]:
         """A column's 8-byte values or codes, 0 where null."""
+
+    def items(self, feed: Feed) -> Items | None:
+        """Where a feed has items, what its codes stand for; None: its values are no codes."""
 
     def valid(self, source: Input) -> Mask | None:
         """Which rows count; None: all."""
@@ -102,6 +106,8 @@ class Slider:
         for state, kernel in self.kernels.items():
             feeds = [rows.feed(feed) for feed in state.feeds]
             kernel.attach(feeds, _bytes(rows.valid(state.input)), rows.first)
+            if isinstance(kernel, SketchKernel):
+                kernel.items = rows.items(state.feeds[0])
             kernel.answer_to([raw.room(output) for output in self.asked[state]])
 
     def run(self, bounds: Bounds, start: int = 0, stop: int | None = None) -> None:
@@ -219,11 +225,14 @@ class RawAnswers:
                 raw = raw.view(like.values.dtype)
         elif valid is not None and raw.dtype.kind == "f":
             raw = np.where(valid, raw, np.nan)
+        elif valid is not None and raw.dtype.kind == "O":
+            raw = np.where(valid, raw, np.array(None))
         if places is not None:
             raw, lengths = _reorder(raw, lengths, places)
             valid = None if valid is None else valid[places]
         if not answers_rows(output.aggregate):
-            return Answer(output.name, raw, valid, like, lengths=lengths)
+            binary = FUNCTIONS[output.aggregate.fn].gives == "bytes"
+            return Answer(output.name, raw, valid, like, lengths=lengths, binary=binary)
         assert like is not None  # a row stands for its value
         return taken_answer(output.name, like, to_column(raw), valid, lengths)
 

@@ -18,7 +18,7 @@ from mta.engine import Ints, Ticks, labels, sort_rows
 from mta.errors import DataError
 from mta.frames import Answer, Column, Frame, open_frame
 from mta.plan import check_types, make_plan
-from mta.rows import Chunk, Coders
+from mta.rows import BadItemError, Chunk, Coders
 from mta.slider import join_answers, reordered
 from mta.specs import Rolling
 from mta.track import Place, Track
@@ -93,7 +93,10 @@ class RollingStream:
             columns = self._read(frame)
         starts = offsets[:-1][np.diff(offsets) > 0]
         keys = key_values(frame, self.spec.by, starts)
-        chunk = self.coders.chunk(frame, columns)
+        try:
+            chunk = self.coders.chunk(frame, columns)
+        except BadItemError as error:
+            raise error.at(int(order[error.row])) from None
         now = self._later(None if ts is None or not len(ts) else int(ts.max()))
         stops = [*starts[1:].tolist(), frame.rows][: len(starts)]
         parts, late = [], []

@@ -7,6 +7,7 @@ that are kept for answers; then the arrays of every key.
 from __future__ import annotations
 
 import json
+from base64 import b64decode, b64encode
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -78,10 +79,17 @@ def stream_from_bytes(spec: Rolling, data: bytes) -> RollingStream:
 
 
 def _plain(value: Any) -> Any:
-    """A value of a key or a column as JSON has it."""
+    """A value of a key or a column as JSON has it; bytes as a list of one text."""
     if value is None or isinstance(value, (str, int, float)):
         return value
+    if isinstance(value, bytes):
+        return [b64encode(value).decode()]
     raise SnapshotError(f"to_bytes: a {type(value).__name__}, {value!r}, can't be stored")
+
+
+def _value(plain: Any) -> Any:
+    """What `_plain` was given."""
+    return b64decode(plain[0]) if isinstance(plain, list) else plain
 
 
 def _track_head(state: KeyState) -> dict[str, Any]:
@@ -126,10 +134,15 @@ def _fill(stream: RollingStream, head: dict[str, Any], parts: list[bytes]) -> No
     for key, track in zip(head["keys"], head["tracks"], strict=True):
         state = KeyState(Track(stream.spec, stream.plan, stream.ticks, stream.labels))
         _fill_track(stream, state, track, left)
-        stream.keys[tuple(key)] = state
+        stream.keys[tuple(map(_value, key))] = state
         if state.track.answered < state.track.received:
-            stream.waiting.add(tuple(key))
-    stream.coders.adopt(head["known"])
+            stream.waiting.add(tuple(map(_value, key)))
+    stream.coders.adopt(
+        [
+            (following, [(_value(value), code) for value, code in pairs])
+            for following, pairs in head["known"]
+        ]
+    )
 
 
 def _type(frame: Frame, name: str, kind: str, unit: str | None) -> Column:

@@ -144,6 +144,8 @@ def _answer_type(name: str, aggregate: Aggregate, fields: list[T.StructField]) -
     gives = FUNCTIONS[aggregate.fn].gives
     if gives == "list":
         return T.ArrayType(fields[0].dataType)
+    if gives == "bytes":
+        return T.BinaryType()
     if keeps_type(aggregate):
         return fields[0].dataType
     if gives == "total" and aggregate.overflow != "float":
@@ -178,4 +180,6 @@ _TYPES: dict[str, tuple[type[T.DataType], ...]] = {
     "ordered": (*_NUMBERS, *_TIMES),
     "bools": (T.BooleanType, T.NullType),
     "any": (T.DataType,),
+    "hashed": (*_NUMBERS, *_TIMES, T.StringType),
+    "sketches": (T.BinaryType, T.NullType),
 }

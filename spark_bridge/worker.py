@@ -27,7 +27,7 @@ from mta.engine import (
 from mta.errors import DataError
 from mta.frames import Answer, Column
 from mta.plan import check_types, make_plan
-from mta.rows import Coders
+from mta.rows import BadItemError, Coders
 from mta.specs import Rolling
 from mta.track import Track
 
@@ -107,7 +107,11 @@ class SortedRun:
             self.coders = Coders(self.plan)
             self.waiting = table.slice(0, 0)
         first = self.track.answered
-        at, made = self.track.feed(ts, self.coders.chunk(frame, columns), final)
+        try:
+            chunk = self.coders.chunk(frame, columns)
+        except BadItemError as error:
+            raise DataError(_bad_item(error, table)) from None
+        at, made = self.track.feed(ts, chunk, final)
         self.track.settle()
         self.coders.forget_the_gone([self.track.rows])
         rows = pa.concat_tables([self.waiting, table])
@@ -124,7 +128,10 @@ class SortedRun:
         bounds = find_bounds(self.spec, ts, np.ascontiguousarray(offsets), self.ticks)
         rows = SortedRows(frame, columns, None)
         picked = None if self.spec.every is None else every_rows(offsets, self.spec.every)
-        made = slide_columns(self.plan, columns, lambda: bounds, rows, picked)
+        try:
+            made = slide_columns(self.plan, columns, lambda: bounds, rows, picked)
+        except BadItemError as error:
+            raise DataError(_bad_item(error, table)) from None
         return _with_answers(table if picked is None else table.take(picked), made)
 
     def _read(self, table: pa.Table) -> tuple[ArrowFrame, dict[str, Column], Ints | None]:
@@ -144,14 +151,23 @@ class SortedRun:
 
 
 def _null_time(on: str, valid: NDArray[np.bool_], table: pa.Table) -> str:
-    """Row numbers mean nothing in a sorted partition, so the first such row is shown instead."""
     rows = np.flatnonzero(~valid)
-    first = table.slice(int(rows[0]), 1).to_pylist()[0]
-    shown = ", ".join(f"{name}={value!r}" for name, value in first.items())
+    shown = _shown(table, int(rows[0]))
     return (
         f"on: column {on!r} is null in {len(rows)} of {len(valid)} rows of a batch; the first of "
         f"them: {shown}; a row without a time has no window"
     )
+
+
+def _bad_item(error: BadItemError, table: pa.Table) -> str:
+    return f"column {error.column!r}: {error.reason}, in the row with {_shown(table, error.row)}"
+
+
+def _shown(table: pa.Table, row: int) -> str:
+    """A row, as its number means nothing in a sorted partition; long values cut short."""
+    first = table.slice(row, 1).to_pylist()[0]
+    texts = {name: repr(value) for name, value in first.items()}
+    return ", ".join(f"{n}={t if len(t) <= 50 else t[:49] + '…'}" for n, t in texts.items())
 
 
 def _with_answers(rows: pa.Table, made: list[Answer]) -> pa.Table:
