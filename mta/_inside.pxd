@@ -11,12 +11,15 @@ cdef enum:
     UNKNOWN = 0     # no value seen yet
     INTEGER = 1
     REAL = 2
+    ITEM = 3        # what has no 8-byte form
 
 
 cdef class RawColumn:
     cdef readonly str name
     cdef bint numeric      # it has to hold numbers: `values` are used
     cdef bint taken        # its values are answers or are compared: `objects` and `codes` are used
+    cdef object check      # None, or it may hold items: what is wrong with one, or None
+    cdef dict items        # by code
     cdef int type
     cdef Vector values
     cdef object objects    # a deque
@@ -39,6 +42,8 @@ cdef class RawColumn:
     cdef list parts(self)
     cdef int load(self, list parts, int64_t first, int64_t rows) except -1
     cdef int read_number(self, value, int64_t row) except -1
+    cdef int read_item(self, value, int64_t row) except -1
+    cdef int check_type(self, int64_t row) except -1
     cdef int keep_object(self, value) except -1
     cdef int drop_object(self, value) except -1
     cdef object is_nan_object(self, value)

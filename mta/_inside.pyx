@@ -9,6 +9,7 @@ from libc.stdint cimport INT64_MIN
 import datetime as dt
 import json
 import operator
+from base64 import b64decode, b64encode
 from collections import deque
 
 import numpy as np
@@ -24,12 +25,18 @@ EPOCH_UTC = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 cdef class RawColumn:
     """The values of one column inside the window: ints, or floats from the first float on; and,
-    where answers are taken from it, the objects themselves."""
+    where answers are taken from it, the objects themselves.
 
-    def __cinit__(self, str name, bint numeric=True, bint taken=False):
+    check : a function, where values may be items (texts, bytes), or have to be where `numeric` is
+        false: what is wrong with one, or None. A column holds either numbers or items
+    """
+
+    def __cinit__(self, str name, bint numeric=True, bint taken=False, check=None):
         self.name = name
         self.numeric = numeric
         self.taken = taken
+        self.check = check
+        self.items = {}
         self.values = Vector()
         self.codes = Vector()
         self.objects = deque()
@@ -39,7 +46,11 @@ cdef class RawColumn:
         if isinstance(value, (np.number, np.bool_, np.str_)):
             value = value.item()
         self.now_object = value
-        if self.numeric:
+        if self.check is not None:
+            null = value is None or type(value).__name__ in ("NAType", "NaTType")
+            if isinstance(value, (str, bytes)) or not (null or self.numeric):
+                return self.read_item(value, row)
+        if self.numeric or self.check is not None:
             return self.read_number(value, row)
         self.now.i = 0
         self.now_type = INTEGER
@@ -49,6 +60,22 @@ cdef class RawColumn:
                 hash(value)
             except TypeError:
                 raise self.refuse(row, f"a {type(value).__name__} can't be told from others") from None
+        return 0
+
+    cdef int read_item(self, value, int64_t row) except -1:
+        reason = self.check(value)
+        if reason is not None:
+            raise self.refuse(row, reason)
+        self.now.i = 0
+        self.now_type = ITEM
+        self.now_valid = True
+        return self.check_type(row)
+
+    cdef int check_type(self, int64_t row) except -1:
+        """Items and numbers do not mix."""
+        if self.type != UNKNOWN and (self.type == ITEM) != (self.now_type == ITEM):
+            held = "numbers" if self.type != ITEM else "texts or bytes"
+            raise self.refuse(row, f"it holds {held}, and {self.now_object!r} is none")
         return 0
 
     cdef int read_number(self, value, int64_t row) except -1:
@@ -69,6 +96,7 @@ cdef class RawColumn:
             self.now.i = value
         else:
             raise self.refuse(row, f"{value!r} is not a number")
+        self.check_type(row)
         if self.now_type != self.type and self.type != UNKNOWN:
             self.check_change(row)
         return 0
@@ -116,6 +144,8 @@ cdef class RawColumn:
         entry = self.known.setdefault(NAN if self.is_nan_object(value) else value, [self.next_code, 0])
         self.next_code += entry[1] == 0
         entry[1] += 1
+        if self.type == ITEM:
+            self.items[entry[0]] = value
         self.objects.append(value)
         self.codes.append(entry[0])
         return 0
@@ -127,6 +157,7 @@ cdef class RawColumn:
         entry[1] -= 1
         if not entry[1]:
             del self.known[key]
+            self.items.pop(entry[0], None)
         return 0
 
     cdef object is_nan_object(self, value):
@@ -162,17 +193,18 @@ cdef class RawColumn:
         ]
 
     cdef object object_bytes(self):
-        """The objects as JSON, which holds no code."""
+        """The objects as JSON, which holds no code; bytes as a list of one text."""
         try:
-            return json.dumps(list(self.objects)).encode() if self.taken else b""
+            return json.dumps([[b64encode(x).decode()] if isinstance(x, bytes) else x
+                               for x in self.objects]).encode() if self.taken else b""
         except TypeError:
-            odd = next(x for x in self.objects if not isinstance(x, (str, int, float, type(None))))
+            odd = next(x for x in self.objects if not isinstance(x, (str, bytes, int, float, type(None))))
             raise SnapshotError(f"to_bytes: column {self.name!r} holds a {type(odd).__name__}; a "
-                                "snapshot takes numbers, texts, booleans and None") from None
+                                "snapshot takes numbers, texts, bytes, booleans and None") from None
 
     cdef int load(self, list parts, int64_t first, int64_t rows) except -1:
         head, values, valid, objects = parts
-        if (len(head) != 2 or head[0] > REAL or len(values) != 8 * rows
+        if (len(head) != 2 or head[0] > ITEM or len(values) != 8 * rows
                 or len(valid) != (rows if head[1] else 0)):
             raise SnapshotError(f"snapshot: damaged (column {self.name!r} does not fit)")
         self.type = head[0]
@@ -186,11 +218,12 @@ cdef class RawColumn:
     cdef object read_objects(self, data, rows):
         """What `object_bytes` wrote."""
         try:
-            values = json.loads(data) if self.taken else []
-        except ValueError:
+            values = [b64decode(x[0], validate=True) if isinstance(x, list) else x
+                      for x in (json.loads(data) if self.taken else [])]
+        except (ValueError, TypeError, IndexError):
             values = None
         plain = isinstance(values, list) and all(
-            x is None or isinstance(x, (str, int, float)) for x in values)
+            x is None or isinstance(x, (str, bytes, int, float)) for x in values)
         if not plain or len(values) != (rows if self.taken else 0):
             raise SnapshotError(f"snapshot: damaged (column {self.name!r} does not fit)")
         return values

@@ -1,7 +1,7 @@
 # cython: language_level=3
 """The states of a pushed window; see ``_pushed.pyx``."""
 from mta._core cimport Forest
-from mta._inside cimport REAL, InputState, RawColumn
+from mta._inside cimport ITEM, REAL, InputState, RawColumn
 from libc.stdint cimport int64_t
 
 
@@ -22,6 +22,7 @@ cdef class KernelState:
     cdef object counter
 
     cdef int make(self, marks=*) except -1
+    cdef int make_again(self) except -1
     cdef dict columns(self)
     cdef object feed(self, feed)
     cdef object value_of(self, output, room)

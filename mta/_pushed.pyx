@@ -5,6 +5,9 @@ from mta._bounds import GivenBounds
 from mta._kernel import Counter, Lists, slide
 from mta.frames import Column
 from mta.kernels import answer_room, answers_rows, keeps_type, make_kernel
+from mta.rows import item_check
+
+KINDS = ("int", "int", "float", "other")    # of columns, by their types here
 
 
 cdef class StateForest:
@@ -42,13 +45,18 @@ cdef class KernelState:
             self.kernel.resume(tuple(marks))
         return 0
 
+    cdef int make_again(self) except -1:
+        """A fresh kernel, as a column has become one of another type."""
+        # Of sketches, where the windows began is the same whatever the values are.
+        return self.make(self.kernel.marks() if self.state.sketch is not None else None)
+
     cdef dict columns(self):
         """The columns as the kernels' table wants to see them: by type."""
         cdef RawColumn column
         made = {}
         for name in self.state.input.columns:
             column = self.raw[name]
-            made[name] = Column(name, "float" if column.type == REAL else "int", None)
+            made[name] = Column(name, KINDS[column.type], None)
         return made
 
     def answers(self, int64_t front, int64_t to):
@@ -62,6 +70,8 @@ cdef class KernelState:
         self.counter.attach(mask, column.values.first)
         self.kernel.attach([self.feed(f) for f in self.state.feeds], mask, column.values.first)
         self.kernel.answer_to(room)
+        if self.state.sketch is not None:
+            self.kernel.items = column.items if column.type == ITEM else None
         bounds = GivenBounds(np.array([front]), np.array([to]))
         if slide(bounds, [self.counter], [self.kernel]) is not None:
             raise OverflowError(f"{self.outputs[0].name}: the {self.outputs[0].aggregate.fn} does not "
@@ -70,7 +80,7 @@ cdef class KernelState:
 
     cdef object feed(self, feed):
         cdef RawColumn column = self.raw[feed.column]
-        if feed.codes:
+        if feed.codes or (feed.items and column.type == ITEM):
             return column.codes.view()
         values = column.values.view()
         if column.type != REAL:
@@ -80,7 +90,7 @@ cdef class KernelState:
 
     cdef object value_of(self, output, room):
         if not isinstance(room, Lists):
-            return self.plain(output, room)[0]
+            return room[0] if room.dtype == object else self.plain(output, room)[0]
         return self.plain(output, room.items())
 
     cdef list plain(self, output, items):
@@ -104,5 +114,19 @@ def make_column(str name, plan):
     """A column as its aggregates use it: as numbers, or as objects."""
     feeds = [feed for state in plan.states for feed in state.feeds if feed.column == name]
     taken = [o for o in plan.outputs if o.aggregate.column == name and answers_rows(o.aggregate)]
-    return RawColumn(name, any(not feed.codes for feed in feeds),
-                     bool(taken) or any(feed.codes for feed in feeds))
+    checks = [item_check(feed) for feed in feeds if feed.items]
+    return RawColumn(name, any(takes_numbers(feed) for feed in feeds),
+                     bool(taken or checks) or any(feed.codes for feed in feeds),
+                     item_checks(feeds, checks))
+
+
+def takes_numbers(feed):
+    """Whether a column that is fed so can hold numbers, as numbers."""
+    return not feed.codes and (feed.items is None or feed.items == "texts")
+
+
+def item_checks(feeds, checks):
+    """What is wrong with an item for any of the feeds of a column; None if one takes no items."""
+    if not checks or any(not feed.items and not feed.codes for feed in feeds):
+        return None
+    return lambda item: next(filter(None, [check(item) for check in checks]), None)

@@ -348,7 +348,7 @@ cdef class Window:
                 self.rebuild(state)
         for other in self.kernels:
             if column.name in other.state.input.columns:
-                other.make()
+                other.make_again()
         return 0
 
     cdef int rebuild(self, StateForest state) except -1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mta.functions import FUNCTIONS
 from mta.monoids import UserMonoid
 from mta.plan import Input, Plan, State, make_plan
 from mta.specs import Spec
@@ -92,14 +93,15 @@ def _state_line(plan: Plan, state: State) -> str:
     answers = ", ".join(o.name for o in plan.of_state(state))
     columns = ", ".join(state.input.columns)
     skipped = ", NaN skipped" if state.input.skip_nan else ""
-    sketch = _sketch_words(state)
+    sketch = _sketch_words(plan, state)
     return f"{state.name}({columns}{sketch}{skipped}) -> {answers}: {_costs(state).way}"
 
 
-def _sketch_words(state: State) -> str:
-    if state.sketch is None:
+def _sketch_words(plan: Plan, state: State) -> str:
+    size = FUNCTIONS[plan.of_state(state)[0].aggregate.fn].size
+    if state.sketch is None or size is None:
         return ""
-    return f", size {state.sketch.size}{', of sketches' * state.sketch.merge}"
+    return f", {size[0]}={state.sketch.size}{', merge=True' * state.sketch.merge}"
 
 
 def _counts(plan: Plan, source: Input | None) -> bool:

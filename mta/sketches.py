@@ -279,8 +279,8 @@ def _check_source(source: str) -> None:
 
 
 def _looked_up(cells: _Ints, items: Items | None) -> list[Any]:
-    assert items is not None
-    return [items[code] for code in cells.tolist()]
+    known: Items = () if items is None else items  # which they are where all cells are null
+    return [known[code] for code in cells.tolist()]
 
 
 def _update_all(update: Callable[[Any], None], values: Iterable[Any]) -> None:
