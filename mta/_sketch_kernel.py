@@ -96,18 +96,22 @@ class SketchKernel(PythonKernel):
             self._base = int(lo[begun[-1]])
         self._last = int(hi[-1])
 
-    def answer(self, start: int, lo: _Ints, hi: _Ints) -> None:
-        """Answer each window; equal ones once."""
+    def answer(self, start: int, lo: _Ints, hi: _Ints) -> int | None:
+        """Answer each window; equal ones once. The number of one that bytes can't tell, or None."""
         window, answers = None, []
         for number, edges in enumerate(zip(lo.tolist(), hi.tolist(), strict=True), start):
             if edges != window:
                 window = edges
-                answers = self._sketch.lower(self._partial(*edges), self._wanted)
+                try:
+                    answers = self._sketch.lower(self._partial(*edges), self._wanted)
+                except OverflowError:
+                    return number
             for array, answer, empty in zip(self._arrays, answers, self._empty, strict=True):
                 if isinstance(array, Lists):
                     put_list(array, number, self._first_rows(answer, *edges))
                 else:
                     array[number] = empty if answer is None else answer
+        return None
 
     def _first_rows(self, wanted: Sequence[Any], lo: int, hi: int) -> list[int]:
         """The first row in [lo, hi) of each of these items, all of which are inside."""

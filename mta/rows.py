@@ -96,7 +96,7 @@ def item_check(feed: Feed) -> Callable[[Any], str | None]:
 
     def no_sketch(item: Any) -> str | None:
         if not isinstance(item, bytes):
-            return f"a {type(item).__name__}, not the bytes of a sketch"
+            return f"a value of type {type(item).__name__}, not the bytes of a sketch"
         try:
             sketch.from_bytes(item)
         except DataError as error:
@@ -109,7 +109,7 @@ def item_check(feed: Feed) -> Callable[[Any], str | None]:
 def _no_text(item: Any) -> str | None:
     if isinstance(item, str):
         return None
-    return f"a {type(item).__name__}, not a number, a time or a text"
+    return f"a value of type {type(item).__name__}; numbers, times or texts are taken"
 
 
 def counted_rows(source: Input, columns: dict[str, Column]) -> Mask | None:
@@ -218,14 +218,16 @@ class Coder:
             There are values that can't be told apart, or that the feed can't take.
         """
         places, firsts, values = distinct_values(frame, column)
+        known = np.zeros(len(values), np.int64)  # of null any code will do
+        counts = np.ones(len(values), np.bool_) if column.valid is None else column.valid[firsts]
         try:
-            new = [i for i, value in enumerate(values) if value not in self.known]
+            new = [i for i in np.flatnonzero(counts) if values[i] not in self.known]
             if self.feed.items:
                 check_items(column, self.feed, firsts[new], [values[i] for i in new])
-            known = [self._number(value) for value in values]
+            known[counts] = [self._number(values[i]) for i in np.flatnonzero(counts)]
         except TypeError as error:
             raise DataError(f"column {column.name!r}: can't tell equal values: {error}") from None
-        return np.array(known, np.int64)[places]
+        return known[places]
 
     def _number(self, value: Any) -> int:
         number = self.known.setdefault(value, self.next)

@@ -145,7 +145,7 @@ class Sketch:
         try:
             return self.read(bytes(data))
         except Exception as error:
-            raise DataError(f"not the bytes of a {self.family} sketch: {error}") from error
+            raise DataError(f"not the bytes of a {self.family} sketch ({error})") from error
 
     def read(self, data: bytes) -> Any:
         """`from_bytes` with the errors of the library."""

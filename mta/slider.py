@@ -55,6 +55,11 @@ class AnswerOverflowError(Exception):
         """The error for people: `window` says whose or which it is."""
         fn, name = self.output.aggregate.fn, self.output.name
         hint = "; sum a float column, a shorter window, or with overflow='float'"
+        if fn == "kll_sketch":
+            return OverflowError(
+                f"{name}: column {self.output.aggregate.column!r} holds integers from 2^63 in the "
+                f"window of row {row}; the bytes of a sketch hold longs or doubles: make it floats"
+            )
         return OverflowError(
             f"{name}: the {fn} of {self.output.aggregate.column!r} over the window {window} "
             f"does not fit in 64 bits{hint if fn == 'sum' else ''}"
@@ -135,7 +140,7 @@ class Slider:
     def _overflown(self, kernel: Kernel) -> Output:
         state = next(s for s, k in self.kernels.items() if k is kernel)
         outputs = self.plan.of_state(state)
-        return next(o for o in outputs if FUNCTIONS[o.aggregate.fn].gives == "total")
+        return next(o for o in outputs if FUNCTIONS[o.aggregate.fn].gives in ("total", "bytes"))
 
 
 def _bytes(valid: Mask | None) -> NDArray[np.uint8] | None:

@@ -55,10 +55,11 @@ class Inside(NamedTuple):
 def inside(agg: Agg, window: Sequence[dict]) -> Inside:
     """The rows where no column that the aggregate reads is null."""
     read = [column for column in (agg.col, agg.other) if column is not None]
+    nan = "skip" if agg.fn == "approx_quantile" else agg.nan  # NaN has no rank
     places = [
         place
         for place, row in enumerate(window)
-        if agg.fn == "count_all" or not any(_is_null(row[column], agg.nan) for column in read)
+        if agg.fn == "count_all" or not any(_is_null(row[column], nan) for column in read)
     ]
     return Inside(
         [window[p].get(agg.col) for p in places],
@@ -74,6 +75,8 @@ def _is_null(value: Any, nan: str) -> bool:
 def needs(agg: Agg) -> int:
     """The rows that must count, or the answer is null whatever the caller asks for."""
     if agg.fn in ("count", "count_all", "count_distinct", "sum", "list", "top_k", "most_common"):
+        return 0
+    if agg.fn in ("approx_count_distinct", "approx_top_k"):
         return 0
     if agg.fn in ("var", "std", "cov"):
         return agg.ddof + 1
@@ -450,6 +453,23 @@ def _list(rows: Inside, agg: Agg) -> Exact:
     return Exact([exactly(v) for v in rows.values])
 
 
+def _approx_quantile(rows: Inside, agg: Agg) -> Exact:
+    """What a sketch answers that has room for all values; so do the next two."""
+    values = sorted(rows.values, key=lambda v: (v, math.copysign(1, v)))
+    return exactly(values[max(1, math.ceil(agg.q * len(values))) - 1])
+
+
+def _approx_count_distinct(rows: Inside, agg: Agg) -> Exact:
+    return Exact(len(tally([v for v in rows.values if v != ""])))
+
+
+def _approx_top_k(rows: Inside, agg: Agg) -> Exact:
+    """Ties in the order of the values, NaN last."""
+    groups = tally(rows.values)
+    groups.sort(key=lambda g: (-len(g), is_nan(g[0]), 0 if is_nan(g[0]) else g[0]))
+    return Exact([exactly(group[0]) for group in groups[: agg.k]])
+
+
 def _any(rows: Inside, agg: Agg) -> Exact:
     return Exact(any(rows.values))
 
@@ -469,5 +489,6 @@ FUNCTIONS: dict[str, Callable[[Inside, Agg], Exact]] = {
     "kurt": _kurt, "min": _least, "max": _greatest, "first": _first, "last": _last,
     "arg_min": _arg_min, "arg_max": _arg_max, "quantile": _quantile, "median": _median,
     "top_k": _top_k, "longest_run": _longest_run, "count_distinct": _count_distinct,
-    "mode": _mode, "most_common": _most_common, "list": _list, "any": _any, "all": _all,
+    "approx_quantile": _approx_quantile, "approx_count_distinct": _approx_count_distinct,
+    "approx_top_k": _approx_top_k, "mode": _mode, "most_common": _most_common, "list": _list, "any": _any, "all": _all,
 }  # fmt: skip

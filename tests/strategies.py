@@ -27,6 +27,7 @@ TALLIES = ("count_distinct", "mode", "most_common")
 GATHERED = ("list", "any", "all", "longest_run")
 HOLISTIC = RANKS + TALLIES + GATHERED
 EVERY = NUMERIC + SELECTIONS + ALGEBRAIC + HOLISTIC
+SKETCHED = ("approx_quantile", "approx_count_distinct", "approx_top_k")  # of few rows, exact
 
 QUANTILES = (0, 1, 0.5, 0.9, 1 / 3, 0.07)
 BETWEEN = ("linear", "midpoint")  # interpolations that make new numbers
@@ -202,10 +203,12 @@ def aggregate(draw: st.DrawFn, fn: str) -> Agg:
         a = a._replace(ddof=one_of(0, 1, 1, 2))
     if fn in ("skew", "kurt"):
         a = a._replace(bias=one_of(False, True))
-    if fn in ("top_k", "most_common"):
+    if fn in ("top_k", "most_common", "approx_top_k"):
         a = a._replace(k=one_of(1, 2, 3, 4))
     if fn == "quantile":
         a = a._replace(q=one_of(*QUANTILES), interp=one_of(*INTERPOLATIONS))
+    if fn == "approx_quantile":
+        a = a._replace(q=one_of(*QUANTILES))
     a = a._replace(other=one_of(*_second_columns(fn)))
     a = a._replace(col=one_of(*_columns(a)))
     return a._replace(nan=one_of(*_nan_modes(a)))
@@ -225,9 +228,9 @@ def _columns(a: Agg) -> tuple[str | None, ...]:
         return ("x", "x", "i")
     if a.fn in ("any", "all"):
         return ("b",)
-    if a.fn in ("arg_min", "arg_max") and a.other is None:
+    if a.fn == "approx_quantile" or (a.fn in ("arg_min", "arg_max") and a.other is None):
         return ORDERED
-    if a.fn in (*SELECTIONS, *TALLIES, "list"):
+    if a.fn in (*SELECTIONS, *TALLIES, *SKETCHED, "list"):
         return ANYTHING
     as_they_are = a.fn == "top_k" or (a.fn == "quantile" and a.interp not in BETWEEN)
     return (*NUMBERS, "t") if as_they_are else NUMBERS
@@ -288,7 +291,7 @@ def engine_agg(a: Agg) -> Any:
 
 ALWAYS_GIVEN = {
     "var": ("ddof",), "std": ("ddof",), "cov": ("ddof",), "quantile": ("q",), "top_k": ("k",),
-    "most_common": ("k",),
+    "most_common": ("k",), "approx_quantile": ("q",), "approx_top_k": ("k",),
 }  # fmt: skip
 
 

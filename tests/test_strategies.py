@@ -17,6 +17,7 @@ from strategies import (
     NUMERIC,
     RANKS,
     SELECTIONS,
+    SKETCHED,
     aggregate,
     data,
     rollings,
@@ -26,7 +27,7 @@ COUNTS = ("count", "count_all")
 
 
 def test_every_function_is_of_one_family():
-    assert sorted((*COUNTS, *EVERY)) == sorted(FUNCTIONS)
+    assert sorted((*COUNTS, *EVERY, *SKETCHED)) == sorted(FUNCTIONS)
 
 
 def as_an_engine_would(exact):
@@ -75,6 +76,7 @@ OPTIONS = {
     "var": ("ddof",), "std": ("ddof",), "cov": ("ddof", "other"), "first": ("other",),
     "last": ("other",), "arg_min": ("other",), "arg_max": ("other",), "skew": ("bias",),
     "kurt": ("bias",), "quantile": ("q", "interp"), "top_k": ("k",), "most_common": ("k",),
+    "approx_quantile": ("q",), "approx_top_k": ("k",), "approx_count_distinct": (),
 }  # fmt: skip
 
 

@@ -264,3 +264,15 @@ def test_a_stream_that_saw_nothing_can_be_saved():
     assert op.late() is None
     assert len(op.push(pa.table({"ts": [1], "x": [1.0]}))) == 0
     assert op.finish().to_pylist() == [{"s": 1.0}]
+
+
+@pytest.mark.parametrize("kind", ["pandas-nullable", "polars", "pyarrow"])
+def test_a_null_is_no_value_to_tell_from_others(kind):
+    """Where a column begins with one, the values after it are still the same in later pushes."""
+    op = mta.rolling(9).agg(n=agg.count_distinct("s"), m=agg.mode("s")).stream()
+    got = []
+    for values in ([None, "a"], ["a", None], ["b", "a", None]):
+        got += read(op.push(build(kind, {"s": ("string", values)})))
+        op = op.spec.stream(op.to_bytes())
+    assert [row["n"] for row in got] == [0, 1, 1, 1, 2, 2, 2]
+    assert [row["m"] for row in got] == [None, *"aaaaaa"]
