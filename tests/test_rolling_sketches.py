@@ -147,6 +147,15 @@ def test_cut_as_in_sparks_workers(sample, spec, cuts):
     chunking.assert_same(run, rows, [min(c, len(rows)) for c in cuts])
 
 
+@settings(max_examples=20)
+@given(data(ints=INTS, max_size=12), rollings(SKETCHED), st.integers(2, 5))
+def test_on_any_number_of_threads(sample, spec, threads):
+    rows, run = build("pyarrow", repeated(sample, 20)), with_bytes(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mta.threads.LEAST_ROWS", 1)
+        assert in_arrow(run(rows, threads=threads)) == in_arrow(run(rows))
+
+
 # ---- the bits: which sketches are merged, and in which order ---------------------------------
 
 FAMILIES = {
