@@ -1,8 +1,11 @@
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from typing_extensions import disjoint_base
 
-from mta.plan import Plan, State
+from mta.plan import Feed, Plan, State
+
+KINDS: tuple[str, ...]
 
 @disjoint_base
 class StateForest: ...
@@ -14,3 +17,4 @@ class KernelState:
 
 def has_forest(state: State) -> bool: ...
 def make_column(name: str, plan: Plan) -> Any: ...
+def item_checks(feeds: Sequence[Feed]) -> Callable[[Any], str | None] | None: ...

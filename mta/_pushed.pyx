@@ -114,19 +114,19 @@ def make_column(str name, plan):
     """A column as its aggregates use it: as numbers, or as objects."""
     feeds = [feed for state in plan.states for feed in state.feeds if feed.column == name]
     taken = [o for o in plan.outputs if o.aggregate.column == name and answers_rows(o.aggregate)]
-    checks = [item_check(feed) for feed in feeds if feed.items]
-    return RawColumn(name, any(takes_numbers(feed) for feed in feeds),
-                     bool(taken or checks) or any(feed.codes for feed in feeds),
-                     item_checks(feeds, checks))
+    return RawColumn(name, any([takes_numbers(feed) for feed in feeds]),
+                     bool(taken) or any([feed.codes or feed.items for feed in feeds]),
+                     item_checks(feeds))
 
 
-def takes_numbers(feed):
+cdef bint takes_numbers(feed) except -1:
     """Whether a column that is fed so can hold numbers, as numbers."""
     return not feed.codes and (feed.items is None or feed.items == "texts")
 
 
-def item_checks(feeds, checks):
-    """What is wrong with an item for any of the feeds of a column; None if one takes no items."""
+def item_checks(feeds):
+    """What is wrong with an item for the feeds of a column, or None; None if one takes no items."""
+    checks = [item_check(feed) for feed in feeds if feed.items]
     if not checks or any(not feed.items and not feed.codes for feed in feeds):
         return None
     return lambda item: next(filter(None, [check(item) for check in checks]), None)

@@ -106,9 +106,7 @@ def approx_top_k(
     >>> [a.tolist() for a in mta.rolling(3).agg(a=agg.approx_top_k("x", 2))(rows)["a"]]
     [['b'], ['a', 'b'], ['a', 'b']]
     """
-    return Aggregate(
-        "approx_top_k", column, k=k, max_items=max_items, min_count=min_count, nan=nan
-    )
+    return Aggregate("approx_top_k", column, k=k, max_items=max_items, min_count=min_count, nan=nan)
 
 
 def kll_sketch(

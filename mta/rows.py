@@ -82,9 +82,9 @@ def check_items(column: Column, feed: Feed, rows: NDArray[np.int64], items: list
     known = np.ones(len(rows), np.bool_) if column.valid is None else column.valid[rows]
     check = item_check(feed)
     for row, item, counts in zip(rows.tolist(), items, known.tolist(), strict=True):
-        reason = check(item) if counts else None
-        if reason is not None:
-            raise BadItemError(column.name, row, reason)
+        wrong = check(item) if counts else None
+        if wrong is not None:
+            raise BadItemError(column.name, row, wrong)
 
 
 def item_check(feed: Feed) -> Callable[[Any], str | None]:

@@ -490,5 +490,6 @@ FUNCTIONS: dict[str, Callable[[Inside, Agg], Exact]] = {
     "arg_min": _arg_min, "arg_max": _arg_max, "quantile": _quantile, "median": _median,
     "top_k": _top_k, "longest_run": _longest_run, "count_distinct": _count_distinct,
     "approx_quantile": _approx_quantile, "approx_count_distinct": _approx_count_distinct,
-    "approx_top_k": _approx_top_k, "mode": _mode, "most_common": _most_common, "list": _list, "any": _any, "all": _all,
+    "approx_top_k": _approx_top_k, "mode": _mode, "most_common": _most_common, "list": _list,
+    "any": _any, "all": _all,
 }  # fmt: skip

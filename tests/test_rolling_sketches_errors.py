@@ -54,7 +54,7 @@ def test_what_is_no_sketch_is_refused_by_column_and_row(whole, fn, bad):
     op = spec.stream()
     op.push({"t": np.array([-1]), "s": column[:1]})
     before = op.state()
-    with pytest.raises(DataError, match="column 's', row [34]: "):
+    with pytest.raises(DataError, match=r"column 's', row [34]: "):
         op.push(rows)
     assert op.state() == before
     window = mta.Window(getattr(agg, fn)("s", merge=True, **MERGED[fn]))

@@ -93,7 +93,7 @@ def test_numbers_and_texts_do_not_mix():
     assert window.push(2) == [2]
     with pytest.raises(DataError, match="row 2: column 'x': it holds numbers, and 'a' is none"):
         window.push("a")
-    with pytest.raises(DataError, match="row 2: column 'x': .*bytes"):
+    with pytest.raises(DataError, match=r"row 2: column 'x': .*bytes"):
         window.push(b"a")
     assert window.push(2.5) == [2, 2.5]
 
