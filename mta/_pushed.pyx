@@ -4,8 +4,8 @@ import numpy as np
 from mta._bounds import GivenBounds
 from mta._kernel import Counter, Lists, slide
 from mta.frames import Column
+from mta.items import item_check
 from mta.kernels import answer_room, answers_rows, keeps_type, make_kernel
-from mta.rows import item_check
 
 KINDS = ("int", "int", "float", "other")    # of columns, by their types here
 

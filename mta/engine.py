@@ -19,8 +19,9 @@ from mta._keys import first_fall, group_places, sort_times, spread
 from mta.durations import NANOSECONDS, Duration
 from mta.errors import DataError, SpecError
 from mta.frames import Answer, Column, Frame, is_lazy, open_frame, run_later
+from mta.items import check_items
 from mta.plan import Feed, Input, Plan, check_types, make_plan
-from mta.rows import check_items, counted_rows, distinct_values, fed_values, value_codes
+from mta.rows import counted_rows, distinct_values, fed_values, value_codes
 from mta.slider import AnswerOverflowError, Mask, taken_answer
 from mta.specs import Rolling, Spec
 from mta.threads import check_threads, slide_in_threads

@@ -17,8 +17,9 @@ from mta._vector import Vector
 from mta.engine import Ints, Ticks, labels, sort_rows
 from mta.errors import DataError
 from mta.frames import Answer, Column, Frame, open_frame
+from mta.items import BadItemError
 from mta.plan import check_types, make_plan
-from mta.rows import BadItemError, Chunk, Coders
+from mta.rows import Chunk, Coders
 from mta.slider import join_answers, reordered
 from mta.specs import Rolling
 from mta.track import Place, Track

@@ -26,8 +26,9 @@ from mta.engine import (
 )
 from mta.errors import DataError
 from mta.frames import Answer, Column
+from mta.items import BadItemError
 from mta.plan import check_types, make_plan
-from mta.rows import BadItemError, Coders
+from mta.rows import Coders
 from mta.specs import Rolling
 from mta.track import Track
 

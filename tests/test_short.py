@@ -19,6 +19,7 @@ X = np.array([3.0, np.nan, 2.5, 7.0, 0.5, 2.5, 4.0])
 Y = np.array([1.0, 2.0, 4.0, 8.0, 7.0, 5.0, 2.0])
 DAYS = np.array([4, 1, 2, 9, 7, 6, 5], "M8[D]")
 OPTIONS = {"quantile": {"q": 0.3}, "top_k": {"k": 2}, "most_common": {"k": 2}}
+OPTIONS |= {"approx_quantile": {"q": 0.3}, "approx_top_k": {"k": 2}}
 FORMS = [name for name in FUNCTIONS if name not in ("count_all", "monoid")]
 KINDS = {
     "array": np.asarray,
