@@ -151,6 +151,21 @@ def test_on_any_number_of_threads(sample, spec, threads):
         assert in_arrow(run(rows, threads=threads)) == in_arrow(run(rows))
 
 
+def test_texts_that_have_left_are_forgotten():
+    """A stream of ever new ones stays small, and those that come back are counted again."""
+    aggs = {"n": agg.approx_count_distinct("s"), "top": agg.approx_top_k("s", 2)}
+    spec = mta.rolling(50).agg(**aggs)
+    texts = np.array([f"text {i % 7_000}" for i in range(9_000)])
+    op, got = spec.stream(), []
+    for start in range(0, len(texts), 500):
+        got += op.push({"s": texts[start : start + 500]})["top"].tolist()
+        ((_, known),) = op.coders.known_values()
+        (coder,) = op.coders._coders.values()
+        assert coder.items == {number: text for text, number in known}
+        assert len(known) <= 2_500
+    assert repr(got) == repr(spec({"s": texts})["top"].tolist())
+
+
 # ---- the bits: which sketches are merged, and in which order ---------------------------------
 
 FAMILIES = {
