@@ -122,6 +122,14 @@ cdef class Extents:
                 last[i] = last_wid(&self.kind, ts[i])
         return firsts, lasts
 
+    def ended(self, int64_t to):
+        """The last window that ends at `to` or before (of edges: -1 if none does)."""
+        cdef Kind plain = self.kind
+        plain.right = False
+        if plain.edges != NULL:
+            return last_edge(&plain, to) - 1
+        return floor_div(<int128> to - plain.origin - (plain.slide if plain.endless else plain.range), plain.slide)
+
     def edges_of(self, const int64_t[::1] wids):
         """The start and the end of these windows, as two arrays.
 
@@ -141,27 +149,29 @@ cdef class Extents:
             start[i], end[i] = <int64_t> s, <int64_t> e
         return starts, ends
 
-    def over(self, const int64_t[::1] ts, const int64_t[::1] offsets, bint empty=False, last=None):
+    def over(self, const int64_t[::1] ts, const int64_t[::1] offsets, bint empty=False, last=None,
+             first=None):
         """Every window of every group that holds a row: (group, wid, lo, hi).
 
         ts : sorted times of each group, group g at offsets[g]..offsets[g + 1]
         empty : and the empty ones between the first and the last of a group
-        last : windows that never end (landmark) go on to this one
+        first, last : none but these; windows that never end (landmark) go on to the last
 
         The rows of a window are lo..hi; over all windows in turn neither edge ever falls.
         """
-        cdef int64_t end = 0 if last is None else last
+        cdef int64_t end = INT64_MAX if last is None else last
+        cdef int64_t begin = INT64_MIN if first is None else first
         cdef int64_t g, groups = offsets.shape[0] - 1, n = 0
         cdef const int64_t* t = &ts[0] if ts.shape[0] else NULL
         with nogil:
             for g in range(groups):
-                n += count_windows(&self.kind, t, offsets[g], offsets[g + 1], empty, end)
+                n += count_windows(&self.kind, t, offsets[g], offsets[g + 1], empty, begin, end)
         arrays = [np.empty(n, np.int64) for _ in range(4)]
         cdef int64_t[::1] group = arrays[0], wid = arrays[1], lo = arrays[2], hi = arrays[3]
         n = 0
         with nogil:
             for g in range(groups):
-                n = list_windows(&self.kind, t, g, offsets[g], offsets[g + 1], empty, end, n,
+                n = list_windows(&self.kind, t, g, offsets[g], offsets[g + 1], empty, begin, end, n,
                                  group, wid, lo, hi)
         return tuple(arrays)
 
@@ -174,18 +184,21 @@ cdef struct Stretch:
     bint begun
 
 
-cdef bint next_stretch(const Kind* kind, const int64_t* ts, int64_t end, bint empty, int64_t to,
+cdef bint next_stretch(const Kind* kind, const int64_t* ts, int64_t end, bint empty, int64_t low, int64_t to,
                        Stretch* s) noexcept nogil:
     """The next windows of a group that hold rows; with `empty`, from the one after the last on."""
     cdef int64_t first, last
-    if s.begun and kind.edges == NULL and not kind.endless and next_in_line(kind, ts, end, s):
+    if s.begun and kind.edges == NULL and not kind.endless and s.last < to and next_in_line(kind, ts, end, s):
         return True
     while s.row < end:
         first = first_wid(kind, ts[s.row])
+        if first > to:
+            return False
         last = to if kind.endless else last_wid(kind, ts[s.row])
         s.row += 1
         if last < first or (kind.landmark and first < 0):
             continue
+        first, last = max(first, low), min(last, to)
         if s.begun:
             first = s.last + 1 if empty else max(first, s.last + 1)
         if last >= first:
@@ -211,22 +224,22 @@ cdef inline bint next_in_line(const Kind* kind, const int64_t* ts, int64_t end, 
 
 
 cdef int64_t count_windows(const Kind* kind, const int64_t* ts, int64_t begin, int64_t end, bint empty,
-                           int64_t to) noexcept nogil:
+                           int64_t low, int64_t to) noexcept nogil:
     cdef Stretch s = Stretch(0, 0, begin, False)
     cdef int64_t n = 0
-    while next_stretch(kind, ts, end, empty, to, &s):
+    while next_stretch(kind, ts, end, empty, low, to, &s):
         n += s.last - s.first + 1
     return n
 
 
 cdef int64_t list_windows(const Kind* kind, const int64_t* ts, int64_t g, int64_t begin, int64_t end, bint empty,
-                          int64_t to, int64_t n, int64_t[::1] group, int64_t[::1] wid, int64_t[::1] lo,
+                          int64_t low, int64_t to, int64_t n, int64_t[::1] group, int64_t[::1] wid, int64_t[::1] lo,
                           int64_t[::1] hi) noexcept nogil:
     """(An edge beyond 64 bits is wrong here; then it can't be told either, and `edges_of` raises.)"""
     cdef Stretch s = Stretch(0, 0, begin, False)
     cdef int64_t front = begin, back = begin, w, start, stop
     cdef bint moves = not kind.endless or kind.landmark
-    while next_stretch(kind, ts, end, empty, to, &s):
+    while next_stretch(kind, ts, end, empty, low, to, &s):
         for w in range(s.first, s.last + 1):
             start, stop = <int64_t> start_of(kind, w), <int64_t> end_of(kind, w)
             if moves:

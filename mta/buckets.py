@@ -16,7 +16,7 @@ from mta.durations import NANOSECONDS
 from mta.engine import Batch, Ints, Ticks, columns_of
 from mta.errors import DataError, SpecError
 from mta.frames import Answer, Column, Frame, is_lazy, run_later
-from mta.periodic import FIRST, Calendar, Hopping, Landmark, Periodic
+from mta.periodic import Calendar, Hopping, Landmark, Periodic
 from mta.slider import AnswerOverflowError, taken_answer
 from mta.threads import check_threads, slide_in_threads
 
@@ -29,10 +29,10 @@ def run_periodic(spec: Periodic, data: Any, threads: int = 1) -> Any:
         return run_later(lambda rows: run_periodic(spec, rows, threads), data, columns_of(spec))
     batch = Batch(spec, data)
     assert batch.ts is not None and spec.on is not None
-    extents = find_extents(spec, batch.ts, batch.ticks, batch.rows.to_input)
-    last = None
-    if isinstance(spec, Landmark) and len(batch.ts):
-        last = int(extents.wids(batch.ts[batch.ts.argmax() :][:1])[1][0])
+    places = batch.rows.to_input(np.arange(len(batch.ts)))
+    origin = int(batch.ts[places.argmin()]) if len(batch.ts) else 0
+    extents = find_extents(spec, batch.ts, batch.ticks, origin)
+    last = landmark_end(extents, batch.ts) if isinstance(spec, Landmark) else None
     group, wid, lo, hi = extents.over(batch.ts, batch.offsets, spec.empty == "emit", last)
     try:
         raw = slide_in_threads(
@@ -42,29 +42,32 @@ def run_periodic(spec: Periodic, data: Any, threads: int = 1) -> Any:
         first = int(batch.rows.to_input(lo[error.window : error.window + 1])[0])
         raise error.explain(f"number {wid[error.window]} of row {first}") from None
     answers = raw.answers(None, batch.rows.to_input)
-    shown = _keys(spec, batch, group) + _edges(spec, batch, extents, wid)
+    shown = key_answers(spec, batch, group) + edge_answers(spec, batch, extents, wid)
     return batch.frame.build_numbered([*shown, *answers], np.arange(len(wid)))
 
 
-def check_edge_names(spec: Periodic) -> None:
+def check_edge_names(spec: Periodic, *more: str) -> None:
     """Refuse keys and answers that are called as the edges of a window."""
     for name in (*spec.by, *(name for name, _ in spec.aggs)):
-        if name in ("start", "end"):
-            raise SpecError(
-                f"{name!r} is what the edge of a window is called; name yours otherwise"
-            )
+        if name in ("start", "end", *more):
+            raise SpecError(f"{name!r} is what a window's own column is called; name it otherwise")
 
 
-def find_extents(spec: Periodic, ts: Ints, ticks: Ticks, to_input: Any) -> Extents:
+def landmark_end(extents: Extents, ts: Ints) -> int:
+    """The window that the last of these rows comes in."""
+    return int(extents.wids(ts.max(keepdims=True))[1][0]) if len(ts) else 0
+
+
+def find_extents(spec: Periodic, ts: Ints, ticks: Ticks, first: int) -> Extents:
     """The windows in ticks.
 
     ts : all times
-    to_input : from places in `ts` to row numbers
+    first : that of the row that came first
     """
     right = spec.right_closed
     if isinstance(spec, Calendar):
         return Extents(1, 1, 0, right, calendar_edges(spec, ts, ticks))
-    origin = _origin(spec, ts, ticks, to_input)
+    origin = _origin(spec, ticks, first)
     if isinstance(spec, Landmark):
         slide = _whole(spec.slide.in_unit(ticks.finer))
         return Extents(None, slide, origin, right, landmark=spec.origin is not None)
@@ -79,13 +82,10 @@ def _whole(length: int | None) -> int:
     return length
 
 
-def _origin(spec: Periodic, ts: Ints, ticks: Ticks, to_input: Any) -> int:
+def _origin(spec: Periodic, ticks: Ticks, first: int) -> int:
     if spec.origin is None:
         return 0
-    if not isinstance(spec.origin, str):
-        return _whole(spec.origin.in_unit(ticks.finer))
-    assert spec.origin == FIRST
-    return int(ts[to_input(np.arange(len(ts))).argmin()]) if len(ts) else 0
+    return first if isinstance(spec.origin, str) else _whole(spec.origin.in_unit(ticks.finer))
 
 
 def calendar_edges(spec: Calendar, ts: Ints, ticks: Ticks) -> Ints:
@@ -97,12 +97,14 @@ def calendar_edges(spec: Calendar, ts: Ints, ticks: Ticks) -> Ints:
     return np.array(edges, np.int64)
 
 
-def _keys(spec: Periodic, batch: Batch, group: Ints) -> list[Answer]:
+def key_answers(spec: Periodic, batch: Batch, group: Ints) -> list[Answer]:
+    """The key columns of windows of these groups."""
     firsts = batch.rows.to_input(batch.offsets[:-1][group])
     return [taken_answer(name, batch.frame.column(name), firsts) for name in spec.by]
 
 
-def _edges(spec: Periodic, batch: Batch, extents: Extents, wid: Ints) -> list[Answer]:
+def edge_answers(spec: Periodic, batch: Batch, extents: Extents, wid: Ints) -> list[Answer]:
+    """The columns "start" and "end" of windows of these numbers."""
     try:
         start, end = extents.edges_of(wid)
     except OverflowError as error:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
@@ -17,7 +17,13 @@ from mta.calendars import Clock, Period, parse_period
 from mta.durations import NANOSECONDS, Duration, parse_duration
 from mta.errors import SpecError
 from mta.functions import Aggregate
+from mta.progress import Late, Watermark
 from mta.specs import Spec, check_choice, check_column, key_names
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from mta.bucket_stream import BucketStream
 
 SIDES = ("left", "right")
 EMPTY = ("skip", "emit")
@@ -29,6 +35,115 @@ class Periodic(Spec):
 
     origin: Duration | str | None = None
     empty: str = "skip"
+    progress: Watermark | None = None
+    lateness: Late | None = None
+
+    def watermark(
+        self,
+        delay: str | Any = 0,
+        *,
+        idle_after: str | Any = None,
+        max_ahead: str | Any = None,
+        source: str | None = None,
+        sources: Sequence[Any] = (),
+        combine: str = "min",
+    ) -> Self:
+        """The same windows, whose stream learns from its rows how far time has come.
+
+        Parameters
+        ----------
+        delay : how long rows may be under way: after a row at t, those before t - delay are late
+            None: the rows tell nothing; `op.advance` and `op.finish` do.
+        source : name of a column with the rows' sources; each has a watermark of its own
+        sources : those that hold the others back from the start, before their first row
+        combine : "min" (default) over the sources that are not silent; "max"
+        idle_after : a source that has sent nothing while time went on by this is silent
+        max_ahead : a row further ahead of its source than this is not believed before a second one
+
+        Raises
+        ------
+        SpecError
+            The arguments have no meaning together.
+        """
+        if isinstance(delay, int) and delay == 0:
+            delay = Duration(0, bool(self.lengths) and self.lengths[0].ticks)
+        lengths = {"delay": delay, "idle_after": idle_after, "max_ahead": max_ahead}
+        parsed = {n: None if x is None else parse_duration(x, n) for n, x in lengths.items()}
+        names = (sources,) if isinstance(sources, str) else tuple(sources)
+        made = Watermark(**parsed, source=source, sources=names, combine=combine)
+        return self._checked(replace(self, progress=made))
+
+    def late(self, mode: str = "drop", *, within: str | Any = None) -> Self:
+        """The same windows, with what becomes of rows whose windows have all been answered.
+
+        Parameters
+        ----------
+        mode : "drop": they are counted and kept for `op.late`, and change nothing; "revise": their
+            windows are answered again, with the next revision; "error": a DataError, and nothing
+            of the push is taken in
+        within : how long after its first answer a window may be revised
+
+        Raises
+        ------
+        SpecError
+            The arguments have no meaning together.
+        """
+        length = None if within is None else parse_duration(within, "within")
+        return self._checked(replace(self, lateness=Late(mode, length)))
+
+    def stream(self, state: bytes | None = None) -> BucketStream:
+        """The same windows over rows that are pushed: ``op.push(batch)`` gives the answers that
+        became final.
+
+        Parameters
+        ----------
+        state : what ``op.to_bytes()`` gave; the stream goes on from there
+
+        Raises
+        ------
+        SnapshotError
+            `state` is damaged, or of another spec.
+
+        Examples
+        --------
+        >>> import numpy as np, mta
+        >>> from mta import agg
+        >>> spec = mta.tumbling("10i", on="ts").watermark(delay="5i").agg(total=agg.sum("x"))
+        >>> op = spec.stream()
+        >>> op.push({"ts": np.array([1, 12, 9]), "x": np.array([1, 2, 4])})["total"].tolist()
+        []
+        >>> op.push({"ts": np.array([15]), "x": np.array([8])})["total"].tolist()
+        [5]
+        >>> op.finish()["total"].tolist()
+        [10]
+        """
+        from mta.bucket_stream import BucketStream, stream_from_bytes  # as above
+
+        return BucketStream(self) if state is None else stream_from_bytes(self, state)
+
+    @property
+    def lengths(self) -> list[Duration]:
+        """All lengths on the time axis that it names."""
+        more = self.progress.lengths if self.progress is not None else []
+        within = self.lateness.within if self.lateness is not None else None
+        return [*super().lengths, *more, *([within] if within is not None else [])]
+
+    def _calls(self) -> str:
+        text = ""
+        for call, given in (("watermark", self.progress), ("late", self.lateness)):
+            if given is not None:
+                shown = [
+                    f"{f.name}={str(v)!r}" if isinstance(v, Duration) else f"{f.name}={v!r}"
+                    for f in fields(given)
+                    if (v := getattr(given, f.name)) != f.default or f.name in ("delay", "mode")
+                ]
+                text += f".{call}({', '.join(shown)})"
+        return text
+
+    def _checked(self, made: Self) -> Self:
+        if len({length.ticks for length in made.lengths}) > 1:
+            raise SpecError("all lengths of a spec must be times, or all must be ticks ('5i')")
+        return made
 
     def __call__(self, data: Any, threads: int = 1) -> Any:
         """The answers of every window and group that holds rows.
@@ -69,6 +184,8 @@ class Hopping(Periodic):
     origin: Duration | str | None = None
     closed: str = "left"
     empty: str = "skip"
+    progress: Watermark | None = None
+    lateness: Late | None = None
     aggs: tuple[tuple[str, Aggregate], ...] = ()
 
     def __post_init__(self) -> None:
@@ -76,7 +193,8 @@ class Hopping(Periodic):
 
     @classmethod
     def _make(cls, **arguments: Any) -> Hopping:
-        return hopping(**arguments)
+        made: Hopping = _made(hopping, arguments)
+        return made
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,6 +208,8 @@ class Landmark(Periodic):
     by: tuple[str, ...] = ()
     origin: Duration | str | None = None
     closed: str = "left"
+    progress: Watermark | None = None
+    lateness: Late | None = None
     aggs: tuple[tuple[str, Aggregate], ...] = ()
 
     def __post_init__(self) -> None:
@@ -97,7 +217,8 @@ class Landmark(Periodic):
 
     @classmethod
     def _make(cls, **arguments: Any) -> Landmark:
-        return landmark(**arguments)
+        made: Landmark = _made(landmark, arguments)
+        return made
 
 
 @dataclass(frozen=True, repr=False)
@@ -113,6 +234,8 @@ class Calendar(Periodic):
     at: Duration | None = None
     closed: str = "left"
     empty: str = "skip"
+    progress: Watermark | None = None
+    lateness: Late | None = None
     aggs: tuple[tuple[str, Aggregate], ...] = ()
 
     def __post_init__(self) -> None:
@@ -134,7 +257,8 @@ class Calendar(Periodic):
 
     @classmethod
     def _make(cls, **arguments: Any) -> Calendar:
-        return calendar(**arguments)
+        made: Calendar = _made(calendar, arguments)
+        return made
 
 
 def _check(spec: Periodic, positive: dict[str, Duration]) -> None:
@@ -294,6 +418,14 @@ def calendar(
     """
     shift = None if at is None else parse_duration(at, "at")
     return Calendar(parse_period(period), on, key_names(by), tz, shift, closed, empty)
+
+
+def _made(make: Any, arguments: dict[str, Any]) -> Any:
+    """A spec of its JSON: the arguments of its function, and of `watermark` and `late`."""
+    progress, lateness = arguments.pop("progress", None), arguments.pop("lateness", None)
+    spec = make(**arguments)
+    spec = spec if progress is None else spec.watermark(**progress)
+    return spec if lateness is None else spec.late(**lateness)
 
 
 def _origin(value: Any) -> Duration | str | None:

@@ -58,7 +58,7 @@ class AnswerOverflowError(Exception):
         if fn == "kll_sketch":
             return OverflowError(
                 f"{name}: column {self.output.aggregate.column!r} holds integers from 2^63 in the "
-                f"window of row {row}; the bytes of a sketch hold longs or doubles: make it floats"
+                f"window {window}; the bytes of a sketch hold longs or doubles: make it floats"
             )
         return OverflowError(
             f"{name}: the {fn} of {self.output.aggregate.column!r} over the window {window} "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -103,10 +103,15 @@ class Spec:
         shown = [repr(_plain(getattr(self, given.name)))]
         for option in options:
             value = getattr(self, option.name)
-            if value != option.default:
+            told = option.name in ("progress", "lateness")  # by calls of their own
+            if value != option.default and not told:
                 shown.append(f"{option.name}={_plain(value)!r}")
-        text = f"mta.{self.kind}({', '.join(shown)})"
+        text = f"mta.{self.kind}({', '.join(shown)}){self._calls()}"
         return text + (f".agg({_show_aggs(self.aggs)})" if self.aggs else "")
+
+    def _calls(self) -> str:
+        """The calls, if any, between the function that makes it and ``.agg``."""
+        return ""
 
     @property
     def over_rows(self) -> bool:
@@ -392,6 +397,8 @@ def _plain(value: Any) -> Any:
     """A field as JSON and `rolling` take it."""
     if isinstance(value, (Duration, Period)):
         return str(value)
+    if is_dataclass(value):
+        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, tuple):
         return value[0] if len(value) == 1 else (list(value) or None)
     return value

@@ -16,7 +16,6 @@ from windows_to_come import ATTEMPTS
 
 BUILT_WINDOWS = {"rolling", "rows"}
 TOPICS = {
-    "stream": "windows by id",
     "snapshot": "snapshots",
     "interval_join": "interval join",
 }

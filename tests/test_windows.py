@@ -286,7 +286,7 @@ def test_data_that_can_not_be_put_in_windows_is_refused():
         spec(edge)
     with pytest.raises(DataError, match="null in row 1"):
         spec(pl.DataFrame({"t": [1, None]}))
-    with pytest.raises(SpecError, match="'end' is what an edge of a window is called"):
+    with pytest.raises(SpecError, match="'end' is what a window's own column is called"):
         mta.tumbling("10i", on="t").agg(end=agg.count())(edge)
 
 

@@ -91,19 +91,30 @@ def stream(case: Case, aggs: dict) -> None:
     """Rows and punctuations in the order of arrival."""
     spec = _extents(case).agg(**aggs)
     delay = case.spec.get("watermark_delay")
-    source = "src" if case.spec.get("sources") else None
-    spec = spec.watermark(delay=_length(delay), source=source)
+    sources = {"source": "src", "sources": case.spec["sources"]} if "sources" in case.spec else {}
+    spec = spec.watermark(delay=_length(delay), combine=case.spec.get("combine", "min"), **sources)
     lateness = case.spec.get("allowed_lateness")
     spec = spec.late("revise", within=_length(lateness)) if lateness else spec.late("drop")
+    for size in (1, 2, 3, len(case.rows)):
+        _stream_in_chunks(case, spec, size)
+
+
+def _stream_in_chunks(case: Case, spec: Any, size: int) -> None:
     operator, outputs, columns = spec.stream(), [], typed_columns(case)
+    if "sources" in case.spec:
+        columns = {"src": ("string", [None] * len(case.rows))} | columns
     punctuations = sorted(case.punctuations, key=lambda p: p["after"])
-    for arrived in range(len(case.rows) + 1):
-        for punctuation in [p for p in punctuations if p["after"] == arrived]:
+    places = {0, len(case.rows), *(p["after"] for p in punctuations)}
+    arrived = 0
+    for stop in sorted(places):
+        while arrived < stop:
+            until = min(arrived + size, stop)
+            rows = {n: (t, v[arrived:until]) for n, (t, v) in columns.items()}
+            outputs += read(operator.push(build("pyarrow", rows)))
+            arrived = until
+        for punctuation in [p for p in punctuations if p["after"] == stop]:
             operator, more = _punctuate(operator, spec, punctuation)
             outputs += more
-        if arrived < len(case.rows):
-            row = {n: (t, v[arrived : arrived + 1]) for n, (t, v) in columns.items()}
-            outputs += read(operator.push(build("pyarrow", row)))
     _assert_same(case, outputs, case.expected["outputs"])
     late = [{"ts": row["ts"], "why": "late"} for row in read(operator.late())]
     expected = [{"ts": row["ts"], "why": row["why"]} for row in case.expected.get("dropped", [])]
