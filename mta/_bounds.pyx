@@ -38,6 +38,7 @@ cdef class Bounds:
             stop = min(self.offsets[self.group + 1], start + n)
             self.fill_group(row, stop, self.offsets[self.group], self.offsets[self.group + 1],
                             lo - start, hi - start)
+            self.steady &= row == start and stop == start + n
             row = stop
         return 0
 
@@ -149,8 +150,10 @@ cdef class RowBounds(Bounds):
 
     cdef int fill_group(self, int64_t start, int64_t stop, int64_t begin, int64_t end,
                         int64_t* lo, int64_t* hi) except -1 nogil:
+        cdef int64_t first = min(self.first, self.last)
         shift(start, stop, self.last, begin, end, hi)
-        shift(start, stop, min(self.first, self.last), begin, end, lo)
+        shift(start, stop, first, begin, end, lo)
+        self.steady = (self.every == 1 and start + first >= begin and stop + self.last <= end + 1)
         return 0
 
 

@@ -89,10 +89,12 @@ MTA_INLINE void mta_load(int wide, const int64_t *raw, const uint8_t *valid, int
 
 /* The keys of n rows, as `lift` in _monoids.pxd makes them, between margins. */
 MTA_INLINE int mta_keys_of(int wide, const int64_t *raw, const uint8_t *valid, int64_t n,
-                           int is_float, int64_t flip, int64_t nan_key, int64_t *key) {
+                           int is_float, int64_t flip, int64_t nan_key, int64_t ahead,
+                           int64_t *key) {
     int64_t i;
     for (i = 0; i < n; i += 4) {
         mta_i4 x, nan;
+        __builtin_prefetch(raw + i + ahead);
         mta_load(wide, raw + i, valid ? valid + i : valid, n - i, 0, &x);
         if (is_float) {
             nan = (mta_i4)((x & INT64_MAX) > 0x7ff0000000000000);
@@ -110,11 +112,12 @@ MTA_INLINE int mta_keys_of(int wide, const int64_t *raw, const uint8_t *valid, i
 
 /* The doubles of n rows as they are, between margins; 0 if one of them has to be taken as a key. */
 MTA_INLINE int mta_doubles_of(int wide, const int64_t *raw, const uint8_t *valid, int64_t n,
-                              mta_order order, int64_t *out) {
+                              mta_order order, int64_t ahead, int64_t *out) {
     int64_t i, nothing = mta_nothing(order);
     mta_i4 odd = {0, 0, 0, 0};
     for (i = 0; i < n; i += 4) {
         mta_i4 x;
+        __builtin_prefetch(raw + i + ahead);
         mta_load(wide, raw + i, valid ? valid + i : valid, n - i, nothing, &x);
         odd |= (mta_i4)((mta_f4)x != (mta_f4)x) | (mta_i4)(x == INT64_MIN);
         MTA_I4(out + i) = x;
@@ -123,20 +126,22 @@ MTA_INLINE int mta_doubles_of(int wide, const int64_t *raw, const uint8_t *valid
     return !(odd[0] | odd[1] | odd[2] | odd[3]);
 }
 
+/* The values of n rows in an order, between margins; 0 if one of them has to be taken as a key.
+   ahead : where the rows are that will be read soon */
 MTA_INLINE int mta_read_piece_body(int wide, mta_order order, const int64_t *raw,
                                    const uint8_t *valid, int64_t n, int is_float, int64_t flip,
-                                   int64_t nan_key, int64_t *out) {
+                                   int64_t nan_key, int64_t ahead, int64_t *out) {
     if (order == MTA_KEYS) {
-        if (is_float) return mta_keys_of(wide, raw, valid, n, 1, flip, nan_key, out);
-        return mta_keys_of(wide, raw, valid, n, 0, flip, nan_key, out);
+        if (is_float) return mta_keys_of(wide, raw, valid, n, 1, flip, nan_key, ahead, out);
+        return mta_keys_of(wide, raw, valid, n, 0, flip, nan_key, ahead, out);
     }
-    if (valid) return mta_doubles_of(wide, raw, valid, n, order, out);
-    return mta_doubles_of(wide, raw, 0, n, order, out);
+    if (valid) return mta_doubles_of(wide, raw, valid, n, order, ahead, out);
+    return mta_doubles_of(wide, raw, 0, n, order, ahead, out);
 }
 MTA_TWICE(int, mta_read_piece,
           (mta_order order, const int64_t *raw, const uint8_t *valid, int64_t n, int is_float,
-           int64_t flip, int64_t nan_key, int64_t *out),
-          order, raw, valid, n, is_float, flip, nan_key, out)
+           int64_t flip, int64_t nan_key, int64_t ahead, int64_t *out),
+          order, raw, valid, n, is_float, flip, nan_key, ahead, out)
 
 /* out[i] = the extreme of x[i..n) and of `after`; out[0] is returned. Margins stand around x; out has
    room for n rounded up to a multiple of four. */
@@ -200,6 +205,7 @@ MTA_INLINE int mta_joins_in_order(int wide, mta_order order, const int64_t *suff
             mta_i4 a = MTA_I4_CONST(suffix + lo[0] + i), b = MTA_I4_CONST(prefix + hi[0] + i);
             mta_take(wide, order, &a, &b);
             MTA_I4(out + i) = a;
+            __builtin_prefetch(out + i + MTA_SOON_OUT, 1);
         }
     for (; i < n; i++) out[i] = mta_either(order, suffix[lo[i]], prefix[hi[i]]);
     return 0;
@@ -241,6 +247,7 @@ MTA_INLINE int mta_shorts_in_order(int wide, mta_order order, const int64_t *lev
             mta_i4 a = MTA_I4_CONST(front + i), b = MTA_I4_CONST(back + i);
             mta_take(wide, order, &a, &b);
             MTA_I4(out + i) = a;
+            __builtin_prefetch(out + i + MTA_SOON_OUT, 1);
         }
     }
     for (; i < n; i++) {

@@ -19,6 +19,7 @@ cdef struct Scan:
     int64_t rows                        # rows from this number on are not there yet
     const int64_t* lo
     const int64_t* hi
+    bint steady                         # lo and hi are known to rise by one from window to window
 
 
 cdef extern from "_simd.h":

@@ -183,6 +183,7 @@ def slide(Bounds bounds, counters, kernels, int64_t start=0, stop=None):
             with nogil:
                 counter.step(window, n, lo - window, hi - window)
         for kernel in kernels:
+            kernel.scan.steady = bounds.steady
             with nogil:
                 failed = kernel.step(window, n, lo - window, hi - window)
             if failed >= 0:

@@ -48,7 +48,11 @@ cdef struct Moments:
     DD s2
 
 
-cdef extern from "_simd.h":    # which _precise.h includes
+cdef extern from "_simd.h":      # these three are included by the next one
+    pass
+cdef extern from "_double_pairs.h":
+    pass
+cdef extern from "_spread.h":
     pass
 
 

@@ -8,9 +8,13 @@ They give what ``Forest.slide`` would, to the last bit of every double, in fewer
 - var and std are computed far beyond the precision of the answer, which again frees association;
 - float sums keep the forest's association, node by node, in blocks of 16 rows (`BlockScan`).
 """
+from libc.math cimport NAN, isfinite
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
+
+cdef extern from "stdlib.h":
+    void* aligned_alloc(size_t, size_t) nogil
 
 from mta._core cimport (
     CHUNK, EXTREMES_KIND, FLOAT_SUM_KIND, INT_SUM_KIND, MOMENTS_KIND, Forest, ForestOps,
@@ -20,31 +24,45 @@ from mta._core cimport (
 from mta._exact cimport DD, two_sum
 from mta._kernel cimport Counter, Kernel, Scan
 from mta._monoids cimport (
-    FLOAT, SUM, UINT, Cell, CMoments, FloatSum, IntSum, Lift, Moments, Wanted, lift,
+    FLOAT, STD, SUM, UINT, Cell, FloatSum, IntSum, Lift, Wanted, lift,
 )
 from mta._vector cimport Vector
 
 import numpy as np
 
-cdef struct RunningSum:
-    int64_t first
-    int64_t last
-    IntSum sum
-
-
-cdef extern from "_precise.h":
-    ctypedef struct Deviations "mta_deviations":
+cdef extern from "_int_sums.h":
+    ctypedef struct RunningSum "mta_running":
         pass
-    void deviations_left "mta_deviations_left"(const double* x, const uint8_t* valid, double k,
-                                               int64_t lo, int64_t hi, Deviations* out) nogil
-    void deviations_slide "mta_deviations_slide"(
-        const double* x, const uint8_t* valid, double k, const int64_t* lo, const int64_t* hi,
-        const int64_t* count, int64_t n, int64_t last, const Deviations* suffix, Deviations* m,
-        CMoments* out) nogil
+    ctypedef struct WideInt "mta_wide_int":
+        pass
+    void int_sums "mta_int_sums"(const int64_t* x, RunningSum* r, const int64_t* lo, const int64_t* hi,
+                                 int64_t n, bint steady, bint is_signed, WideInt* out) nogil
+
+
+cdef extern from "_deviations.h":
+    ctypedef struct Deviations "mta_deviations":
+        double s1_hi
+        double s2_hi
+        double s1_lo
+        double s2_lo
+    enum:
+        SPAN "MTA_SPAN"
+    void deviations_total "mta_deviations_total"(const double* x, const uint8_t* valid, int64_t n,
+                                                 double k, Deviations* sum) nogil
+    void both_chains "mta_both_chains"(const double* x, const uint8_t* x_valid, int64_t n,
+                                       const Deviations* after, Deviations* suffix,
+                                       const double* y, const uint8_t* y_valid, int64_t m, double k,
+                                       Deviations* sum, Deviations* prefix) nogil
+    void answer_spread "mta_answer_spread"(const Deviations* suffix, const Deviations* prefix,
+                                           const int64_t* lo, const int64_t* hi, const int64_t* count,
+                                           int64_t n, bint steady, double ddof, bint root,
+                                           double* out) nogil
 
 
 cdef extern from "_simd.h":
-    bint is_steady "mta_is_steady"(const int64_t* lo, const int64_t* hi, int64_t n) nogil
+    enum:
+        SOON "MTA_SOON"
+    bint rise_by_one "mta_is_steady"(const int64_t* lo, const int64_t* hi, int64_t n) nogil
     int64_t longest "mta_longest"(const int64_t* lo, const int64_t* hi, int64_t n) nogil
 
 
@@ -62,7 +80,7 @@ cdef extern from "_extremes.h":
     int64_t nothing_in "mta_nothing"(Order order) nogil
     bint read_extremes "mta_read_piece"(Order order, const int64_t* raw, const uint8_t* valid,
                                         int64_t n, bint is_float, int64_t flip, int64_t nan_key,
-                                        int64_t* out) nogil
+                                        int64_t ahead, int64_t* out) nogil
     void keys_to_doubles "mta_keys_to_doubles"(int64_t* x, int64_t n, int64_t flip, int64_t nan_key) nogil
     int64_t suffix_extremes "mta_suffix_extremes"(Order order, const int64_t* x, int64_t n,
                                                   int64_t after, int64_t* out) nogil
@@ -84,8 +102,6 @@ cdef struct Halves:
     int64_t origin
     int64_t split
     int64_t last
-    Deviations deviations    # from k
-    double k
     # min and max: the extreme of [split, last), and those to every row from `joined` on, as keys or
     # as doubles; and the values of a piece of rows between margins.
     Order order
@@ -95,9 +111,30 @@ cdef struct Halves:
     int64_t piece[LEVELS * ROOM]
 
 
+cdef struct Spreads:
+    # The same for var and std, as sums of deviations from k, the last value before the split. From the
+    # split to the left there is one every SPAN rows; those at all rows of one span from `first` on, and
+    # those to all rows from `joined` on, are kept at a time.
+    double k
+    int64_t split
+    int64_t last
+    bint resumed               # split and last are known, the sums are not
+    int64_t blank              # up to this row there is no value in what was the window
+    Deviations* spans
+    int64_t capacity
+    int64_t first              # the suffixes are those of [first, end)
+    int64_t end
+    Deviations running
+    int64_t joined
+    Deviations suffix[SPAN]
+    Deviations prefix[SPAN + 1]
+
+
 cdef enum:
     BLOCK_BITS = 4      # 16 rows in a block,
     STRETCH_BITS = 4    # 16 blocks in a stretch
+    FEW = 16            # short windows that don't pay for tables of the sums around them
+    TINY_ROWS = 8       # of a window that is added up where it is one of few
 
 
 cdef extern from "_sum_blocks.h":
@@ -126,15 +163,25 @@ cdef extern from "_sum_blocks.h":
     void stretch_prefixes "mta_stretch_prefixes"(const Stretch* n, int split, int first, int last,
                                                  const Sum* begin, int64_t k, Sums* before) nogil
     void block_suffixes "mta_block_suffixes"(const double** rows, const Sums* whole, const Sums* after,
-                                             int64_t k, double* hi, double* lo) nogil
+                                             int64_t k, RowSums* out) nogil
     void block_prefixes "mta_block_prefixes"(const double** rows, const Sums* before, int64_t k,
-                                             double* hi, double* lo) nogil
+                                             RowSums* out) nogil
     void join_sums "mta_join_sums"(const RowSums* suffix, int64_t from_, const RowSums* prefix,
                                    int64_t to, const int64_t* lo, const int64_t* hi, int64_t n,
-                                   bint steady, double* out_hi, double* out_lo) nogil
-    void answer_sums "mta_answer_sums"(const RowSums* suffix, int64_t from_, const RowSums* prefix,
-                                       int64_t to, const int64_t* lo, const int64_t* hi, int64_t n,
-                                       bint steady, double* out) nogil
+                                   bint steady, double* out, double* out_lo) nogil
+
+
+cdef extern from "_short_sums.h":
+    ctypedef struct ShortSums "mta_short_sums":
+        pass
+    enum:
+        SHORT_ROWS "MTA_SHORT_ROWS"
+        SHORT_BLOCKS "MTA_SHORT_BLOCKS"
+    int64_t short_run "mta_short_run"(const int64_t* lo, const int64_t* hi, int64_t n) nogil
+    void short_tables "mta_short_tables"(const double** rows, bint deep, ShortSums* s) nogil
+    void short_answers "mta_short_answers"(const ShortSums* s, int64_t first, int64_t skew,
+                                           const int64_t* lo, const int64_t* hi, int64_t n,
+                                           bint steady, double* out, double* out_lo) nogil
 
 
 cdef extern from "_precise.h":
@@ -175,13 +222,20 @@ cdef struct BlockScan:
     Sums before                 # from the split point to the block
     int runs
     SumRun run[TASKS]
-    double[BLOCK] padded        # the last block, where it is cut short
+    double[BLOCK] padded        # the last block, where it is cut short,
+    double[BLOCK] zeros         # and those after it
     RowSums suffix
     RowSums prefix
+    ShortSums shorts
     # Where the answers of a chunk of windows go, if only their sums are wanted; else the partials.
     double* out
     double hi[CHUNK]
     double lo[CHUNK]
+
+
+cdef inline bint is_steady(const Scan* scan, int64_t i, int64_t stop) noexcept nogil:
+    """Whether the windows i..stop move by one row each."""
+    return scan.steady or rise_by_one(&scan.lo[i], &scan.hi[i], stop - i)
 
 
 cdef int64_t run_end(const Scan* scan, int64_t i, int64_t stop, int64_t lo, int64_t hi) noexcept nogil:
@@ -221,16 +275,22 @@ cdef class MonoidKernel(Kernel):
     cdef void* parts
     cdef RunningSum running
     cdef Halves halves
-    cdef BlockScan blocks
+    cdef Spreads spreads
+    cdef BlockScan* blocks
 
     def __cinit__(self, Counter counter, str monoid, str source, str nan, wanted):
         self.ops = find_ops(monoid, find_source(source))
         self.how = make_lift(monoid, source, nan)
         self.lowering = Lowering(wanted)
         self.halves.split = self.halves.last = -1
+        self.spreads.split = self.spreads.last = -1
         if kind_of(self.ops) == MOMENTS_KIND and source != "float":
             self.floats = Vector()
-        block_scan_init(&self.blocks, &self.how)
+        self.blocks = <BlockScan*> aligned_alloc(64, (sizeof(BlockScan) + 63) & -64)
+        if self.blocks == NULL:
+            raise MemoryError()
+        memset(self.blocks, 0, sizeof(BlockScan))
+        block_scan_init(self.blocks, &self.how)
         self.parts = malloc(CHUNK * self.ops.size)
         if self.parts == NULL:
             raise MemoryError()
@@ -241,8 +301,11 @@ cdef class MonoidKernel(Kernel):
     def __dealloc__(self):
         free(self.parts)
         free(self.halves.suffix)
-        forest_release(&self.blocks.forest)
-        free(self.blocks.ring)
+        free(self.spreads.spans)
+        if self.blocks != NULL:
+            forest_release(&self.blocks.forest)
+            free(self.blocks.ring)
+            free(self.blocks)
 
     def attach(self, columns, valid, int64_t first):
         if self.floats is not None:
@@ -291,9 +354,10 @@ cdef class MonoidKernel(Kernel):
             self.ops.slide(&self.forest.state, self.scan.values, self.scan.valid, 0,
                            lo + start, hi + start, n, self.parts)
         elif kind_of(self.ops) == INT_SUM_KIND:
-            running_slide(&self.scan, &self.how, &self.running, start, n, <IntSum*> self.parts)
+            int_sums(&self.scan.values.i, &self.running, lo + start, hi + start, n, self.scan.steady,
+                     self.how.source != UINT, <WideInt*> self.parts)
         elif kind_of(self.ops) == FLOAT_SUM_KIND:
-            float_sums(&self.scan, &self.blocks, self.lowering, counts, start, n)
+            float_sums(&self.scan, self.blocks, self.lowering, counts, start, n)
             return -1
         elif kind_of(self.ops) == EXTREMES_KIND:
             extremes_slide(&self.scan, &self.how, &self.halves, counts, start, n,
@@ -301,7 +365,8 @@ cdef class MonoidKernel(Kernel):
             self.repeat_first(start, n)
             return -1
         else:
-            moments_slide(&self.scan, &self.halves, counts, start, n, <Moments*> self.parts)
+            moments_slide(&self.scan, &self.spreads, self.lowering, counts, start, n)
+            return -1
         return self.lower_parts(start, n, lo, hi, counts)
 
     cdef int64_t lower_parts(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi,
@@ -325,29 +390,6 @@ cdef class MonoidKernel(Kernel):
         for k in range(1, self.lowering.n):
             memcpy(self.lowering.wanted[k].out + start, self.lowering.wanted[0].out + start,
                    n * sizeof(Cell))
-
-
-# ------------------------------------------------------------------ integer sums: subtract
-
-cdef int running_slide(const Scan* scan, const Lift* how, RunningSum* r, int64_t start,
-                       int64_t n, IntSum* out) except -1 nogil:
-    """128 bits hold 2^64 rows of 64 bits, so what was added can be subtracted: exact."""
-    cdef IntSum x
-    cdef int64_t i
-    for i in range(start, start + n):
-        if scan.lo[i] >= r.last:
-            r.first = r.last = scan.lo[i]
-            r.sum.value = 0
-        while r.first < scan.lo[i]:
-            lift(how, &x, scan.values[r.first])
-            r.sum.value = r.sum.value - x.value
-            r.first += 1
-        while r.last < scan.hi[i]:
-            lift(how, &x, scan.values[r.last])
-            r.sum.value = r.sum.value + x.value
-            r.last += 1
-        out[i - start] = r.sum
-    return 0
 
 
 # ------------------------------------------------------------------- min, max: two halves
@@ -394,10 +436,11 @@ cdef inline Order order_of(const Lift* how) noexcept nogil:
     return LEAST if how.flip else GREATEST
 
 
-cdef bint read_piece(const Scan* scan, const Lift* how, Halves* h, int64_t row, int64_t n) noexcept nogil:
+cdef bint read_piece(const Scan* scan, const Lift* how, Halves* h, int64_t row, int64_t n,
+                     int64_t ahead=SOON) noexcept nogil:
     """The values of n rows in the half's order; False where one of them has to be taken as a key."""
     return read_extremes(h.order, &scan.values[row].i, &scan.valid[row] if scan.valid != NULL else NULL,
-                         n, how.source == FLOAT, how.flip, how.nan_key, h.piece + MARGIN)
+                         n, how.source == FLOAT, how.flip, how.nan_key, ahead, h.piece + MARGIN)
 
 
 cdef int64_t answer_short(const Scan* scan, const Lift* how, Halves* h, int64_t i, int64_t stop,
@@ -418,7 +461,7 @@ cdef int64_t answer_short(const Scan* scan, const Lift* how, Halves* h, int64_t 
         h.order = KEYS
         read_piece(scan, how, h, row, n)
     short_extremes(h.order, h.piece + MARGIN, n, width, &scan.lo[i], &scan.hi[i], run - i,
-                   is_steady(&scan.lo[i], &scan.hi[i], run - i), &out[i])
+                   is_steady(scan, i, run), &out[i])
     return run
 
 
@@ -438,7 +481,7 @@ cdef int64_t answer_run(const Scan* scan, const Lift* how, Halves* h, int64_t i,
         extend_half(scan, how, h, lo, h.last + PIECE)
     # Where windows move by one row.
     run = i + min(min(stop - i, h.split - lo), h.last + PIECE + 1 - hi)
-    steady = run > i + 1 and is_steady(&scan.lo[i], &scan.hi[i], run - i)
+    steady = run > i + 1 and is_steady(scan, i, run)
     if not steady:
         run = run_end(scan, i, stop, h.split, h.last + PIECE + 1)
     extend_half(scan, how, h, lo, scan.hi[run - 1])
@@ -456,7 +499,7 @@ cdef bint fill_suffixes(const Scan* scan, const Lift* how, Halves* h) noexcept n
     while row > h.origin:
         n = (row - h.origin - 1) % PIECE + 1
         row -= n
-        if not read_piece(scan, how, h, row, n):
+        if not read_piece(scan, how, h, row, n, -SOON):
             return False
         running = suffix_extremes(h.order, h.piece + MARGIN, n, running, suffix + row)
     suffix[h.split] = h.running = nothing_in(h.order)
@@ -489,34 +532,96 @@ cdef void half_to_keys(const Scan* scan, const Lift* how, Halves* h, int64_t lo)
 
 # ------------------------------------------------------------------ var, std: two halves
 
-cdef int moments_slide(const Scan* scan, Halves* h, const int64_t* counts, int64_t start, int64_t n,
-                       Moments* out) except -1 nogil:
+cdef int moments_slide(const Scan* scan, Spreads* h, Lowering lowering, const int64_t* counts,
+                       int64_t start, int64_t n) except -1 nogil:
     """Both halves measure deviations from the last value left of the split, which is in every window
     that the split serves: nothing has to be moved from one k to another."""
-    cdef int64_t i = start, run
-    cdef const double* x = &scan.values.f
+    cdef int64_t i = start, run, end
+    cdef const Wanted* w
+    cdef bint steady
+    cdef int k
     while i < start + n:
-        if scan.lo[i] >= h.split:
-            run = last_value(scan, scan.lo[i], scan.hi[i]) + 1
-            if run == scan.lo[i]:    # no value inside
-                h.split = h.last = run
-                memset(&out[i - start], 0, sizeof(Moments))
-                i += 1
-                continue
-            reserve_suffixes(h, scan.lo[i], run, sizeof(Deviations))
-            memset(&h.deviations, 0, sizeof(Deviations))
-            h.k = x[run - 1]
-            deviations_left(x, scan.valid, h.k, h.origin, h.split, <Deviations*> h.suffix)
-        run = i
-        while run < start + n and scan.lo[run] < h.split:
-            run += 1
-        deviations_slide(x, scan.valid, h.k, &scan.lo[i], &scan.hi[i],
-                         counts + i if counts != NULL else NULL, run - i, h.last,
-                         (<Deviations*> h.suffix) - h.origin, &h.deviations,
-                         <CMoments*> &out[i - start])
-        h.last = max(h.last, scan.hi[run - 1])
+        if not open_spreads(scan, h, scan.lo[i], scan.hi[i]):
+            for k in range(lowering.n):
+                lowering.wanted[k].out[i].f = NAN
+            i += 1
+            continue
+        while scan.hi[i] - h.last > SPAN:    # no window ends at these rows
+            extend_spreads(scan, h, 0, h.last + SPAN)
+        end = h.split - (h.split - 1 - scan.lo[i]) // SPAN * SPAN
+        run = run_end(scan, i, start + n, end, h.last + SPAN + 1)
+        steady = is_steady(scan, i, run)
+        extend_spreads(scan, h, end if scan.lo[i] < h.first or end != h.end else 0, scan.hi[run - 1],
+                       scan.lo[i])
+        for k in range(lowering.n):
+            w = &lowering.wanted[k]
+            answer_spread(h.suffix - h.first, h.prefix - h.joined, &scan.lo[i], &scan.hi[i],
+                          counts + i if counts != NULL else NULL, run - i, steady, w.ddof,
+                          w.what == STD, &w.out[i].f)
         i = run
     return 0
+
+
+cdef bint open_spreads(const Scan* scan, Spreads* h, int64_t lo, int64_t hi) except -1 nogil:
+    """Have halves that serve the window [lo, hi); False where it holds no value."""
+    cdef int64_t last = h.last
+    if lo < h.split and not h.resumed:
+        return True
+    if lo >= h.split:
+        last = h.split = last_value(scan, max(lo, h.blank), hi) + 1
+        if h.split <= max(lo, h.blank):
+            h.blank = hi
+            h.split = h.last = lo
+            return False
+    h.blank = 0
+    h.resumed = False
+    h.k = scan.values[h.split - 1].f
+    fill_spans(scan, h, lo)
+    h.first = h.end = h.split
+    memset(&h.running, 0, sizeof(Deviations))
+    h.last = h.split
+    while h.last < last:
+        extend_spreads(scan, h, 0, min(h.last + SPAN, last))
+    return True
+
+
+cdef int fill_spans(const Scan* scan, Spreads* h, int64_t lo) except -1 nogil:
+    """The sums from the split to every SPAN-th row left of it, but for the span that holds lo."""
+    cdef int64_t n = (h.split - 1 - lo) // SPAN, k
+    if n + 1 > h.capacity:
+        free(h.spans)
+        h.capacity = 2 * (n + 1)
+        h.spans = <Deviations*> malloc(h.capacity * sizeof(Deviations))
+        if h.spans == NULL:
+            h.capacity = 0
+            with gil:
+                raise MemoryError(f"a window of {h.split - lo} rows")
+    memset(h.spans, 0, sizeof(Deviations))
+    for k in range(n):
+        h.spans[k + 1] = h.spans[k]
+        deviations_total(&scan.values[h.split - (k + 1) * SPAN].f, valid_at(scan, h.split - (k + 1) * SPAN),
+                         SPAN, h.k, &h.spans[k + 1])
+    return 0
+
+
+cdef inline const uint8_t* valid_at(const Scan* scan, int64_t row) noexcept nogil:
+    return &scan.valid[row] if scan.valid != NULL else NULL
+
+
+cdef void extend_spreads(const Scan* scan, Spreads* h, int64_t end, int64_t hi, int64_t lo=0) noexcept nogil:
+    """The sums from the split to every row up to hi, at most a span away; and, if end is not 0, from
+    every row of the span [lo, end) on."""
+    cdef int64_t n = 0
+    if end:
+        h.first = lo
+        h.end = end
+        n = end - lo
+    h.prefix[0] = h.running
+    both_chains(&scan.values[lo].f, valid_at(scan, lo), n, &h.spans[(h.split - end) // SPAN if end else 0],
+                h.suffix, &scan.values[h.last].f, valid_at(scan, h.last), hi - h.last, h.k, &h.running,
+                h.prefix + 1)
+    h.joined = h.last
+    h.last = max(h.last, hi)
 
 
 cdef int64_t last_value(const Scan* scan, int64_t lo, int64_t hi) noexcept nogil:
@@ -553,20 +658,63 @@ cdef int block_scan_slide(const Scan* scan, BlockScan* b, int64_t start, int64_t
     while i < start + n:
         if scan.lo[i] >= b.last:
             block_scan_restart(b, scan.lo[i])
-        front = scan.lo[i] - b.base
-        back = scan.hi[i] - b.base
-        top = highest_bit(front ^ back) if front < back else 0
-        split = (back >> top) << top
-        if top < BLOCK_BITS:
-            answer_small(scan, b, start, i, split)
-            stop = i + 1
-        else:
-            stop = stretch_end(scan, b, i, start + n, split)
-            plan_run(scan, b, start, i, stop, split)
+        stop = answer_short_sums(scan, b, start, i, start + n)
+        if stop == i:
+            front = scan.lo[i] - b.base
+            back = scan.hi[i] - b.base
+            if front == back:
+                keep_answer(b, i - start, FloatSum(0.0, 0.0))
+                stop = i + 1
+            else:
+                top = highest_bit(front ^ back)
+                split = (back >> top) << top
+                stop = stretch_end(scan, b, i, start + n, split)
+                plan_run(scan, b, start, i, stop, split)
         b.last = scan.hi[stop - 1]
         i = stop
     answer_runs(scan, b, start)
     return 0
+
+
+cdef int64_t answer_short_sums(const Scan* scan, BlockScan* b, int64_t start, int64_t i,
+                               int64_t stop) noexcept nogil:
+    """The windows from i on that are short and lie in a few blocks; returns after the last one, or i."""
+    cdef int64_t skew = (scan.lo[i] - b.base) & -BLOCK, length = scan.hi[i] - scan.lo[i], n
+    cdef int64_t first = b.base + skew
+    if length > SHORT_ROWS or length == 0:
+        return i
+    if i + 1 < stop and scan.lo[i + 1] >= scan.hi[i]:    # nothing is shared
+        answer_alone(scan, b, start, i)
+        return i + 1
+    n = run_end(scan, i, stop, INT64_MAX, first + SHORT_BLOCKS * BLOCK) - i
+    if not (scan.steady and length > 1):
+        n = short_run(&scan.lo[i], &scan.hi[i], n)
+    if n < FEW:
+        stop = i + n
+        while i < stop and is_tiny(scan, b, i):
+            answer_alone(scan, b, start, i)
+            i += 1
+        return i
+    fill_tables(scan, b, skew, i, i + n)
+    short_answers(&b.shorts, first, skew, &scan.lo[i], &scan.hi[i], n, is_steady(scan, i, i + n),
+                  b.out + (i - start) if b.out != NULL else b.hi + (i - start),
+                  NULL if b.out != NULL else b.lo + (i - start))
+    return i + n
+
+
+cdef inline bint is_tiny(const Scan* scan, const BlockScan* b, int64_t i) noexcept nogil:
+    """Whether window i is best added up by itself; it has to be where it lies within one block."""
+    cdef int64_t front = scan.lo[i] - b.base, back = scan.hi[i] - b.base
+    return back - front <= TINY_ROWS or front >> BLOCK_BITS == back >> BLOCK_BITS
+
+
+cdef void fill_tables(const Scan* scan, BlockScan* b, int64_t skew, int64_t i, int64_t stop) noexcept nogil:
+    """The sums around the windows i..stop."""
+    cdef const double* blocks[SHORT_BLOCKS]
+    cdef int64_t k
+    for k in range(SHORT_BLOCKS):
+        blocks[k] = whole_block(scan, b, (skew >> BLOCK_BITS) + k)
+    short_tables(blocks, longest(&scan.lo[i], &scan.hi[i], stop - i) > BLOCK, &b.shorts)
 
 
 cdef int64_t stretch_end(const Scan* scan, const BlockScan* b, int64_t i, int64_t stop, int64_t split) noexcept nogil:
@@ -586,11 +734,7 @@ cdef int plan_run(const Scan* scan, BlockScan* b, int64_t start, int64_t i, int6
     if (b.runs == TASKS or b.fronts + last_front - front + 1 > TASKS
             or b.backs + last_back - back + 1 > TASKS):
         answer_runs(scan, b, start)
-    b.run[b.runs].first = i
-    b.run[b.runs].stop = stop
-    b.run[b.runs].suffix = (b.fronts - front) * BLOCK - b.base
-    b.run[b.runs].prefix = (b.backs - back) * BLOCK - b.base
-    b.runs += 1
+    note_run(b, i, stop, (b.fronts - front) * BLOCK - b.base, (b.backs - back) * BLOCK - b.base)
     know_blocks(scan, b, front, last_back)
     if front >> STRETCH_BITS == back >> STRETCH_BITS:
         plan_inside(b, front, last_front, split >> BLOCK_BITS, back, last_back)
@@ -600,6 +744,15 @@ cdef int plan_run(const Scan* scan, BlockScan* b, int64_t start, int64_t i, int6
         plan_backs(b, back, last_back)
     note_rows(scan, b, front, last_front, back, last_back)
     return 0
+
+
+cdef void note_run(BlockScan* b, int64_t i, int64_t stop, int64_t suffix, int64_t prefix) noexcept nogil:
+    cdef SumRun* run = &b.run[b.runs - 1]
+    if b.runs and run.stop == i and run.suffix == suffix and run.prefix == prefix:
+        run.stop = stop    # the sums that it needs stand beside those of the run before
+        return
+    b.run[b.runs] = SumRun(i, stop, suffix, prefix)
+    b.runs += 1
 
 
 cdef inline Stretch* stretch_at(const BlockScan* b, int64_t stretch) noexcept nogil:
@@ -751,8 +904,10 @@ cdef const double* whole_block(const Scan* scan, BlockScan* b, int64_t block) no
     cdef const double* x = &scan.values[row].f
     if left >= BLOCK:
         return x
+    if left <= 0:
+        return b.zeros
     memset(b.padded, 0, BLOCK * sizeof(double))
-    memcpy(b.padded, x, max(left, 0) * sizeof(double))
+    memcpy(b.padded, x, left * sizeof(double))
     return b.padded
 
 
@@ -761,11 +916,10 @@ cdef void answer_runs(const Scan* scan, BlockScan* b, int64_t start) noexcept no
     cdef int k
     fill_up(b.front_rows, b.fronts)
     for k in range(0, b.fronts, 4):
-        block_suffixes(&b.front_rows[k], &b.whole, &b.after, k,
-                       b.suffix.hi + k * BLOCK, b.suffix.lo + k * BLOCK)
+        block_suffixes(&b.front_rows[k], &b.whole, &b.after, k, &b.suffix)
     fill_up(b.back_rows, b.backs)
     for k in range(0, b.backs, 4):
-        block_prefixes(&b.back_rows[k], &b.before, k, b.prefix.hi + k * BLOCK, b.prefix.lo + k * BLOCK)
+        block_prefixes(&b.back_rows[k], &b.before, k, &b.prefix)
     for k in range(b.runs):
         answer_one_run(scan, b, start, &b.run[k])
     b.fronts = b.backs = b.runs = 0
@@ -775,9 +929,9 @@ cdef void answer_one_run(const Scan* scan, BlockScan* b, int64_t start, const Su
     cdef const int64_t* lo = &scan.lo[run.first]
     cdef const int64_t* hi = &scan.hi[run.first]
     cdef int64_t n = run.stop - run.first, place = run.first - start
-    cdef bint steady = is_steady(lo, hi, n)
+    cdef bint steady = is_steady(scan, run.first, run.stop)
     if b.out != NULL:
-        answer_sums(&b.suffix, run.suffix, &b.prefix, run.prefix, lo, hi, n, steady, b.out + place)
+        join_sums(&b.suffix, run.suffix, &b.prefix, run.prefix, lo, hi, n, steady, b.out + place, NULL)
     else:
         join_sums(&b.suffix, run.suffix, &b.prefix, run.prefix, lo, hi, n, steady,
                   b.hi + place, b.lo + place)
@@ -810,7 +964,7 @@ cdef int float_sums(const Scan* scan, BlockScan* b, Lowering lowering, const int
     return 0
 
 
-# The few rows of a window inside of one block.
+# A few short windows, from their rows.
 
 cdef inline FloatSum plus(FloatSum a, FloatSum b) noexcept nogil:
     cdef FloatSum out
@@ -820,38 +974,37 @@ cdef inline FloatSum plus(FloatSum a, FloatSum b) noexcept nogil:
     return out
 
 
-cdef inline FloatSum node_sum(const Cell* x, int level) noexcept nogil:
-    """The balanced tree over 1, 2, 4 or 8 rows."""
+cdef FloatSum node_sum(const Cell* x, int level) noexcept nogil:
+    """The balanced tree over 2^level rows."""
     if level == 0:
         return FloatSum(x.f, 0.0)
     if level == 1:
-        return plus(node_sum(x, 0), node_sum(x + 1, 0))
-    if level == 2:
-        return plus(node_sum(x, 1), node_sum(x + 2, 1))
-    return plus(node_sum(x, 2), node_sum(x + 4, 2))
+        return plus(FloatSum(x[0].f, 0.0), FloatSum(x[1].f, 0.0))
+    return plus(node_sum(x, level - 1), node_sum(x + (1 << (level - 1)), level - 1))
 
 
-cdef void answer_small(const Scan* scan, BlockScan* b, int64_t start, int64_t i, int64_t split) noexcept nogil:
-    cdef FloatSum sum = sum_small(&scan.values[b.base], scan.lo[i] - b.base, split, scan.hi[i] - b.base)
-    if b.out != NULL:
-        lower_sums(&sum.hi, &sum.lo, 1, 1, b.out + (i - start))
-    else:
-        b.hi[i - start] = sum.hi
-        b.lo[i - start] = sum.lo
-
-
-cdef FloatSum sum_small(const Cell* x, int64_t front, int64_t split, int64_t back) noexcept nogil:
-    """Front and back in one block: add the nodes on both sides of the split point."""
+cdef void answer_alone(const Scan* scan, BlockScan* b, int64_t start, int64_t i) noexcept nogil:
+    """Add the nodes on both sides of the split point."""
     cdef FloatSum left = FloatSum(0.0, 0.0), right = FloatSum(0.0, 0.0)
-    cdef int64_t size = split - front, rest = size
-    cdef int level
+    cdef int64_t front = scan.lo[i] - b.base, back = scan.hi[i] - b.base
+    cdef int top = highest_bit(front ^ back), level
+    cdef const Cell* split = &scan.values[b.base + ((back >> top) << top)]
+    cdef int64_t size = ((back >> top) << top) - front, rest = size
     while rest:
         level = highest_bit(rest)
-        left = plus(node_sum(x + split - ((size >> level) << level), level), left)
+        left = plus(node_sum(split - ((size >> level) << level), level), left)
         rest ^= <int64_t> 1 << level
-    rest = size = back - split
+    rest = size = back - ((back >> top) << top)
     while rest:
         level = highest_bit(rest)
-        right = plus(right, node_sum(x + split + ((size >> level) << level) - (<int64_t> 1 << level), level))
+        right = plus(right, node_sum(split + ((size >> level) << level) - (<int64_t> 1 << level), level))
         rest ^= <int64_t> 1 << level
-    return plus(left, right)
+    keep_answer(b, i - start, plus(left, right))
+
+
+cdef void keep_answer(BlockScan* b, int64_t place, FloatSum sum) noexcept nogil:
+    if b.out != NULL:
+        b.out[place] = sum.hi + sum.lo if isfinite(sum.hi) else sum.hi
+    else:
+        b.hi[place] = sum.hi
+        b.lo[place] = sum.lo

@@ -7,54 +7,22 @@
 #ifndef MTA_SUM_BLOCKS_H
 #define MTA_SUM_BLOCKS_H
 
-#include <float.h>
-#include <math.h>
+#include "_double_pairs.h"
 
-#include "_simd.h"
+enum { MTA_BLOCK = 16, MTA_STRETCH = 16, MTA_TASKS = 20, MTA_COLUMNS = MTA_TASKS + 4 };
 
-enum { MTA_BLOCK = 16, MTA_STRETCH = 16, MTA_TASKS = 20 };
-
-/* Compensated sums, high and low parts apart: one of each of some blocks, or of each of their rows. */
+/* Compensated sums, high and low parts apart: one of each of some blocks, or of each of their rows.
+   There a column is a block; rows at the same place of their blocks stand side by side. */
 typedef struct {
     double hi[MTA_TASKS], lo[MTA_TASKS];
 } mta_sums;
 typedef struct {
-    double hi[MTA_TASKS * MTA_BLOCK], lo[MTA_TASKS * MTA_BLOCK];
+    double hi[MTA_BLOCK * MTA_COLUMNS] __attribute__((aligned(64)));
+    double lo[MTA_BLOCK * MTA_COLUMNS] __attribute__((aligned(64)));
 } mta_row_sums;
 
-typedef struct {
-    double hi, lo;
-} mta_sum;
-typedef struct {
-    mta_f4 hi, lo;
-} mta_sum4;
-
-/* out = a + b. */
-MTA_INLINE void mta_add(const mta_sum4 *a, const mta_sum4 *b, mta_sum4 *out) {
-    mta_f4 s = a->hi + b->hi, t = s - a->hi;
-    mta_f4 lo = (a->lo + b->lo) + ((a->hi - (s - t)) + (b->hi - t));
-    out->hi = s;
-    out->lo = lo;
-}
-
-/* The same where a, or both, are rows: their low parts are 0 (and no low part is ever -0.0). */
-MTA_INLINE void mta_add_row(const mta_f4 *a, const mta_sum4 *b, mta_sum4 *out) {
-    mta_f4 s = *a + b->hi, t = s - *a;
-    mta_f4 lo = b->lo + ((*a - (s - t)) + (b->hi - t));
-    out->hi = s;
-    out->lo = lo;
-}
-MTA_INLINE void mta_row_added(const mta_sum4 *a, const mta_f4 *b, mta_sum4 *out) {
-    mta_f4 s = a->hi + *b, t = s - a->hi;
-    mta_f4 lo = a->lo + ((a->hi - (s - t)) + (*b - t));
-    out->hi = s;
-    out->lo = lo;
-}
-MTA_INLINE void mta_add_rows(const mta_f4 *a, const mta_f4 *b, mta_sum4 *out) {
-    mta_f4 s = *a + *b, t = s - *a;
-    out->lo = (*a - (s - t)) + (*b - t);
-    out->hi = s;
-}
+/* Where the sum of a row stands, counted from the first row of the first block. */
+MTA_INLINE int64_t mta_place(int64_t row) { return (row & 15) * MTA_COLUMNS + (row >> 4); }
 
 /* Rows j..j + 4 of four blocks: x[i] holds row j + i of each. */
 MTA_INLINE void mta_load_rows(const double *const *rows, int j, mta_f4 *x) {
@@ -64,22 +32,11 @@ MTA_INLINE void mta_load_rows(const double *const *rows, int j, mta_f4 *x) {
     x[0] = a, x[1] = b, x[2] = c, x[3] = d;
 }
 
-/* The reverse: out[16 c + i] is what x[i] holds for block c. */
-MTA_INLINE void mta_store_rows(const mta_f4 *x0, const mta_f4 *x1, const mta_f4 *x2,
-                               const mta_f4 *x3, double *out) {
-    mta_f4 a = *x0, b = *x1, c = *x2, d = *x3;
-    MTA_TRANSPOSE(a, b, c, d);
-    MTA_F4(out) = a;
-    MTA_F4(out + 16) = b;
-    MTA_F4(out + 32) = c;
-    MTA_F4(out + 48) = d;
-}
-
 /* The sums of four rows of each block, and of both halves of them. */
-MTA_INLINE void mta_sum_rows(const mta_f4 *x, mta_sum4 *pair, mta_sum4 *quad) {
-    mta_add_rows(&x[0], &x[1], &pair[0]);
-    mta_add_rows(&x[2], &x[3], &pair[1]);
-    mta_add(&pair[0], &pair[1], quad);
+MTA_INLINE void mta_sum_rows(int wide, const mta_f4 *x, mta_sum4 *pair, mta_sum4 *quad) {
+    mta_add_rows(wide, &x[0], &x[1], &pair[0]);
+    mta_add_rows(wide, &x[2], &x[3], &pair[1]);
+    mta_add(wide, &pair[0], &pair[1], quad);
 }
 
 /* The sums of four blocks. */
@@ -88,12 +45,16 @@ MTA_INLINE void mta_block_sums_body(int wide, const double *const *rows, double 
     mta_sum4 pair[2], quad[4];
     int i;
     for (i = 0; i < 4; i++) {
-        mta_load_rows(rows, 4 * i, x);
-        mta_sum_rows(x, pair, &quad[i]);
+        __builtin_prefetch(rows[i] + MTA_SOON);
+        __builtin_prefetch(rows[i] + MTA_SOON + 8);
     }
-    mta_add(&quad[0], &quad[1], &quad[0]);
-    mta_add(&quad[2], &quad[3], &quad[2]);
-    mta_add(&quad[0], &quad[2], &quad[0]);
+    for (i = 0; i < 4; i++) {
+        mta_load_rows(rows, 4 * i, x);
+        mta_sum_rows(wide, x, pair, &quad[i]);
+    }
+    mta_add(wide, &quad[0], &quad[1], &quad[0]);
+    mta_add(wide, &quad[2], &quad[3], &quad[2]);
+    mta_add(wide, &quad[0], &quad[2], &quad[0]);
     MTA_F4(hi) = quad[0].hi;
     MTA_F4(lo) = quad[0].lo;
 }
@@ -178,149 +139,206 @@ MTA_TWICE(void, mta_stretch_prefixes,
            mta_sums *before),
           n, split, first, last, begin, k, before)
 
-/* The suffixes of four rows: s[0] is that of the first of them, `after` what stands after the last. */
-MTA_INLINE void mta_suffixes_of_four(const mta_f4 *x, const mta_sum4 *first, const mta_sum4 *pair,
-                                     const mta_sum4 *after, double *hi, double *lo) {
-    mta_sum4 s1, s2, s3;
-    mta_add_row(&x[3], after, &s3);
-    mta_add(&pair[1], after, &s2);
-    mta_add_row(&x[1], &s2, &s1);
-    mta_store_rows(&first->hi, &s1.hi, &s2.hi, &s3.hi, hi);
-    mta_store_rows(&first->lo, &s1.lo, &s2.lo, &s3.lo, lo);
+MTA_INLINE void mta_keep(const mta_sum4 *x, int row, int64_t k, mta_row_sums *out) {
+    MTA_F4(out->hi + row * MTA_COLUMNS + k) = x->hi;
+    MTA_F4(out->lo + row * MTA_COLUMNS + k) = x->lo;
 }
 
-/* out[16 c + j]: rows [j, 16) of block c and then what stands after it, each one node onto a longer
-   run; at j = 0 what is known already. */
+/* The suffixes of rows j..j + 4: `first` is that of row j, `after` what stands after the last. */
+MTA_INLINE void mta_suffixes_of_four(int wide, const mta_f4 *x, const mta_sum4 *first,
+                                     const mta_sum4 *pair, const mta_sum4 *after, int j, int64_t k,
+                                     mta_row_sums *out) {
+    mta_sum4 s1, s2, s3;
+    mta_add_row(wide, &x[3], after, &s3);
+    mta_add(wide, &pair[1], after, &s2);
+    mta_add_row(wide, &x[1], &s2, &s1);
+    mta_keep(first, j, k, out);
+    mta_keep(&s1, j + 1, k, out);
+    mta_keep(&s2, j + 2, k, out);
+    mta_keep(&s3, j + 3, k, out);
+}
+
+/* For every row of the blocks k..k + 4, whose rows are given: the rows from there to the end of its
+   block and then what stands after it, each one node onto a longer run; for the first row of a block
+   what is known already. */
 MTA_INLINE void mta_block_suffixes_body(int wide, const double *const *rows, const mta_sums *whole,
-                                        const mta_sums *after, int64_t k, double *hi, double *lo) {
+                                        const mta_sums *after, int64_t k, mta_row_sums *out) {
     mta_f4 x[4];
     mta_sum4 pair[2], quad, upper, s4, s8, s12;
     mta_sum4 s0 = {MTA_F4_CONST(whole->hi + k), MTA_F4_CONST(whole->lo + k)};
     mta_sum4 s16 = {MTA_F4_CONST(after->hi + k), MTA_F4_CONST(after->lo + k)};
     mta_load_rows(rows, 12, x);
-    mta_sum_rows(x, pair, &upper);
-    mta_add(&upper, &s16, &s12);
-    mta_suffixes_of_four(x, &s12, pair, &s16, hi + 12, lo + 12);
+    mta_sum_rows(wide, x, pair, &upper);
+    mta_add(wide, &upper, &s16, &s12);
+    mta_suffixes_of_four(wide, x, &s12, pair, &s16, 12, k, out);
     mta_load_rows(rows, 8, x);
-    mta_sum_rows(x, pair, &quad);
-    mta_add(&quad, &upper, &upper);
-    mta_add(&upper, &s16, &s8);
-    mta_suffixes_of_four(x, &s8, pair, &s12, hi + 8, lo + 8);
+    mta_sum_rows(wide, x, pair, &quad);
+    mta_add(wide, &quad, &upper, &upper);
+    mta_add(wide, &upper, &s16, &s8);
+    mta_suffixes_of_four(wide, x, &s8, pair, &s12, 8, k, out);
     mta_load_rows(rows, 4, x);
-    mta_sum_rows(x, pair, &quad);
-    mta_add(&quad, &s8, &s4);
-    mta_suffixes_of_four(x, &s4, pair, &s8, hi + 4, lo + 4);
+    mta_sum_rows(wide, x, pair, &quad);
+    mta_add(wide, &quad, &s8, &s4);
+    mta_suffixes_of_four(wide, x, &s4, pair, &s8, 4, k, out);
     mta_load_rows(rows, 0, x);
-    mta_add_rows(&x[2], &x[3], &pair[1]);
-    mta_suffixes_of_four(x, &s0, pair, &s4, hi, lo);
+    mta_add_rows(wide, &x[2], &x[3], &pair[1]);
+    mta_suffixes_of_four(wide, x, &s0, pair, &s4, 0, k, out);
 }
 MTA_TWICE(void, mta_block_suffixes,
           (const double *const *rows, const mta_sums *whole, const mta_sums *after, int64_t k,
-           double *hi, double *lo),
-          rows, whole, after, k, hi, lo)
+           mta_row_sums *out),
+          rows, whole, after, k, out)
 
-/* The prefixes up to four rows; `before` is what stands before the first of them. */
-MTA_INLINE void mta_prefixes_of_four(const mta_f4 *x, const mta_sum4 *before, const mta_sum4 *pair,
-                                     double *hi, double *lo) {
+/* The prefixes up to rows j..j + 4; `before` is what stands before the first of them. */
+MTA_INLINE void mta_prefixes_of_four(int wide, const mta_f4 *x, const mta_sum4 *before,
+                                     const mta_sum4 *pair, int j, int64_t k, mta_row_sums *out) {
     mta_sum4 s1, s2, s3;
-    mta_row_added(before, &x[0], &s1);
-    mta_add(before, &pair[0], &s2);
-    mta_row_added(&s2, &x[2], &s3);
-    mta_store_rows(&before->hi, &s1.hi, &s2.hi, &s3.hi, hi);
-    mta_store_rows(&before->lo, &s1.lo, &s2.lo, &s3.lo, lo);
+    mta_row_added(wide, before, &x[0], &s1);
+    mta_add(wide, before, &pair[0], &s2);
+    mta_row_added(wide, &s2, &x[2], &s3);
+    mta_keep(before, j, k, out);
+    mta_keep(&s1, j + 1, k, out);
+    mta_keep(&s2, j + 2, k, out);
+    mta_keep(&s3, j + 3, k, out);
 }
 
-/* out[16 c + j]: what stands before block c and then its rows [0, j). */
+/* For every row of the blocks k..k + 4: what stands before its block and then the rows of the block
+   before it. */
 MTA_INLINE void mta_block_prefixes_body(int wide, const double *const *rows, const mta_sums *before,
-                                        int64_t k, double *hi, double *lo) {
+                                        int64_t k, mta_row_sums *out) {
     mta_f4 x[4];
     mta_sum4 pair[2], quad, lower, s;
     mta_sum4 s0 = {MTA_F4_CONST(before->hi + k), MTA_F4_CONST(before->lo + k)};
     mta_load_rows(rows, 0, x);
-    mta_sum_rows(x, pair, &lower);
-    mta_prefixes_of_four(x, &s0, pair, hi, lo);
-    mta_add(&s0, &lower, &s);
+    mta_sum_rows(wide, x, pair, &lower);
+    mta_prefixes_of_four(wide, x, &s0, pair, 0, k, out);
+    mta_add(wide, &s0, &lower, &s);
     mta_load_rows(rows, 4, x);
-    mta_sum_rows(x, pair, &quad);
-    mta_prefixes_of_four(x, &s, pair, hi + 4, lo + 4);
-    mta_add(&lower, &quad, &lower);
-    mta_add(&s0, &lower, &s);
+    mta_sum_rows(wide, x, pair, &quad);
+    mta_prefixes_of_four(wide, x, &s, pair, 4, k, out);
+    mta_add(wide, &lower, &quad, &lower);
+    mta_add(wide, &s0, &lower, &s);
     mta_load_rows(rows, 8, x);
-    mta_sum_rows(x, pair, &quad);
-    mta_prefixes_of_four(x, &s, pair, hi + 8, lo + 8);
-    mta_add(&s, &quad, &s);
+    mta_sum_rows(wide, x, pair, &quad);
+    mta_prefixes_of_four(wide, x, &s, pair, 8, k, out);
+    mta_add(wide, &s, &quad, &s);
     mta_load_rows(rows, 12, x);
-    mta_add_rows(&x[0], &x[1], &pair[0]);
-    mta_prefixes_of_four(x, &s, pair, hi + 12, lo + 12);
+    mta_add_rows(wide, &x[0], &x[1], &pair[0]);
+    mta_prefixes_of_four(wide, x, &s, pair, 12, k, out);
 }
 MTA_TWICE(void, mta_block_prefixes,
-          (const double *const *rows, const mta_sums *before, int64_t k, double *hi, double *lo),
-          rows, before, k, hi, lo)
+          (const double *const *rows, const mta_sums *before, int64_t k, mta_row_sums *out), rows,
+          before, k, out)
 
-/* One window's sum: the suffix from its first row and the prefix to its last. */
-MTA_INLINE mta_sum mta_join_one(const mta_row_sums *suffix, int64_t from, const mta_row_sums *prefix,
-                                int64_t to) {
-    double a = suffix->hi[from], b = prefix->hi[to], s = a + b, t = s - a;
-    mta_sum out = {s, (suffix->lo[from] + prefix->lo[to]) + ((a - (s - t)) + (b - t))};
-    return out;
+/* Four columns at once, windows that lie 16 rows apart: for rows j..stop of the front's block, a suffix
+   and a prefix each. */
+MTA_INLINE void mta_join_rows(int wide, const mta_row_sums *suffix, int64_t f,
+                              const mta_row_sums *prefix, int64_t b, int64_t j, int64_t stop,
+                              mta_sum4 *out) {
+    for (; j < stop; j++, f += MTA_COLUMNS, b += MTA_COLUMNS) {
+        mta_sum4 x = {MTA_F4_CONST(suffix->hi + f), MTA_F4_CONST(suffix->lo + f)};
+        mta_sum4 y = {MTA_F4_CONST(prefix->hi + b), MTA_F4_CONST(prefix->lo + b)};
+        mta_add(wide, &x, &y, &out[j]);
+    }
 }
 
-MTA_INLINE void mta_join_four(const mta_row_sums *suffix, int64_t from, const mta_row_sums *prefix,
-                              int64_t to, mta_sum4 *out) {
-    mta_sum4 a = {MTA_F4_CONST(suffix->hi + from), MTA_F4_CONST(suffix->lo + from)};
-    mta_sum4 b = {MTA_F4_CONST(prefix->hi + to), MTA_F4_CONST(prefix->lo + to)};
-    mta_add(&a, &b, out);
+/* Put the next four sums, as doubles or by parts, from i on but before n. */
+MTA_INLINE void mta_put(const mta_sum4 *x, int64_t i, int64_t n, double *out, double *out_lo) {
+    mta_f4 hi = x->hi;
+    double rest[4];
+    int64_t j;
+    if (!out_lo) mta_lower_four(x, &hi);
+    if (i + 4 <= n) {
+        __builtin_prefetch(out + i + MTA_SOON_OUT, 1);
+        MTA_F4(out + i) = hi;
+        if (out_lo) MTA_F4(out_lo + i) = x->lo;
+        return;
+    }
+    MTA_F4(rest) = hi;
+    for (j = 0; i + j < n; j++) out[i + j] = rest[j];
+    MTA_F4(rest) = x->lo;
+    for (j = 0; out_lo && i + j < n; j++) out_lo[i + j] = rest[j];
 }
 
-/* (hi, lo)[i] = the sum over window i. The sum from row r on stands at suffix[r + from], that up to
-   row r at prefix[r + to]; steady: lo and hi rise by one a window. */
+/* Put x[j], answers i + j, i + j + 16, i + j + 32 and i + j + 48, in their places, but for those
+   outside of [0, n). */
+MTA_INLINE void mta_put_rows(const mta_f4 *x0, const mta_f4 *x1, const mta_f4 *x2, const mta_f4 *x3,
+                             int64_t i, int64_t n, double *out) {
+    mta_f4 a = *x0, b = *x1, c = *x2, d = *x3;
+    double rows[16];
+    int64_t j, k;
+    MTA_TRANSPOSE(a, b, c, d);
+    if (i >= 0 && i + 52 <= n) {
+        MTA_F4(out + i) = a;
+        MTA_F4(out + i + 16) = b;
+        MTA_F4(out + i + 32) = c;
+        MTA_F4(out + i + 48) = d;
+        return;
+    }
+    MTA_F4(rows) = a;
+    MTA_F4(rows + 4) = b;
+    MTA_F4(rows + 8) = c;
+    MTA_F4(rows + 12) = d;
+    for (k = 0; k < 16; k += 4, i += 16)
+        for (j = 0; j < 4; j++)
+            if (i + j >= 0 && i + j < n) out[i + j] = rows[k + j];
+}
+
+/* The sums of n windows that move by one row, from the first rows `from` and `to` on: four blocks at
+   once. As doubles, or by parts where there is somewhere to put the low ones. */
+MTA_INLINE void mta_join_steady(int wide, const mta_row_sums *suffix, int64_t from,
+                                const mta_row_sums *prefix, int64_t to, int64_t n, double *out,
+                                double *out_lo) {
+    int64_t i, j, turn;
+    mta_sum4 x[MTA_BLOCK];
+    for (i = -(from & 15); i < n; i += 64) {
+        turn = 16 - ((to + i) & 15); /* here the back moves on to the next column */
+        mta_join_rows(wide, suffix, mta_place(from + i), prefix, mta_place(to + i), 0, turn, x);
+        mta_join_rows(wide, suffix, mta_place(from + i + turn), prefix, mta_place(to + i + turn),
+                      turn, 16, x);
+        for (j = 0; !out_lo && j < 16; j++) mta_lower_four(&x[j], &x[j].hi);
+        for (j = 0; j < 16; j += 4) {
+            mta_put_rows(&x[j].hi, &x[j + 1].hi, &x[j + 2].hi, &x[j + 3].hi, i + j, n, out);
+            if (out_lo)
+                mta_put_rows(&x[j].lo, &x[j + 1].lo, &x[j + 2].lo, &x[j + 3].lo, i + j, n, out_lo);
+        }
+        for (j = 0; j < 64; j += 8) __builtin_prefetch(out + i + j + MTA_SOON_OUT, 1);
+    }
+}
+
+/* The sums over n windows, as doubles, or by parts where there is somewhere to put the low ones. The
+   sum from row r on stands at suffix[r + from], that up to row r at prefix[r + to]; steady: lo and hi
+   rise by one a window. */
 MTA_INLINE void mta_join_sums_body(int wide, const mta_row_sums *suffix, int64_t from,
                                    const mta_row_sums *prefix, int64_t to, const int64_t *lo,
-                                   const int64_t *hi, int64_t n, int steady, double *out_hi,
+                                   const int64_t *hi, int64_t n, int steady, double *out,
                                    double *out_lo) {
-    int64_t i = 0;
-    mta_sum4 four;
-    mta_sum one;
-    for (; steady && i + 4 <= n; i += 4) {
-        mta_join_four(suffix, lo[0] + from + i, prefix, hi[0] + to + i, &four);
-        MTA_F4(out_hi + i) = four.hi;
-        MTA_F4(out_lo + i) = four.lo;
+    int64_t i, j, f[4], b[4];
+    if (steady) {
+        if (out_lo)
+            mta_join_steady(wide, suffix, lo[0] + from, prefix, hi[0] + to, n, out, out_lo);
+        else
+            mta_join_steady(wide, suffix, lo[0] + from, prefix, hi[0] + to, n, out, 0);
+        return;
     }
-    for (; i < n; i++) {
-        one = mta_join_one(suffix, lo[i] + from, prefix, hi[i] + to);
-        out_hi[i] = one.hi;
-        out_lo[i] = one.lo;
+    for (i = 0; i < n; i += 4) {
+        mta_sum4 x, y;
+        for (j = 0; j < 4; j++) {
+            int64_t k = i + j < n ? i + j : n - 1;
+            f[j] = mta_place(lo[k] + from);
+            b[j] = mta_place(hi[k] + to);
+        }
+        mta_gather(wide, suffix->hi, f, &x.hi);
+        mta_gather(wide, suffix->lo, f, &x.lo);
+        mta_gather(wide, prefix->hi, b, &y.hi);
+        mta_gather(wide, prefix->lo, b, &y.lo);
+        mta_add(wide, &x, &y, &x);
+        mta_put(&x, i, n, out, out_lo);
     }
 }
 MTA_TWICE(void, mta_join_sums,
           (const mta_row_sums *suffix, int64_t from, const mta_row_sums *prefix, int64_t to,
-           const int64_t *lo, const int64_t *hi, int64_t n, int steady, double *out_hi,
-           double *out_lo),
-          suffix, from, prefix, to, lo, hi, n, steady, out_hi, out_lo)
-
-/* The same as doubles. Once hi is not finite, lo holds inf - inf; the answer is hi. */
-MTA_INLINE void mta_answer_sums_body(int wide, const mta_row_sums *suffix, int64_t from,
-                                     const mta_row_sums *prefix, int64_t to, const int64_t *lo,
-                                     const int64_t *hi, int64_t n, int steady, double *out) {
-    const mta_i4 largest = {0x7fefffffffffffff, 0x7fefffffffffffff, 0x7fefffffffffffff,
-                            0x7fefffffffffffff};
-    int64_t i = 0;
-    mta_sum4 four;
-    mta_sum one;
-    for (; steady && i + 4 <= n; i += 4) {
-        mta_i4 finite;
-        mta_join_four(suffix, lo[0] + from + i, prefix, hi[0] + to + i, &four);
-        finite = (mta_i4)((mta_f4)((mta_i4)four.hi & INT64_MAX) <= (mta_f4)largest);
-        MTA_F4(out + i) = four.hi + (mta_f4)((mta_i4)four.lo & finite);
-    }
-    for (; i < n; i++) {
-        one = mta_join_one(suffix, lo[i] + from, prefix, hi[i] + to);
-        out[i] = fabs(one.hi) <= DBL_MAX ? one.hi + one.lo : one.hi;
-    }
-}
-MTA_TWICE(void, mta_answer_sums,
-          (const mta_row_sums *suffix, int64_t from, const mta_row_sums *prefix, int64_t to,
-           const int64_t *lo, const int64_t *hi, int64_t n, int steady, double *out),
-          suffix, from, prefix, to, lo, hi, n, steady, out)
+           const int64_t *lo, const int64_t *hi, int64_t n, int steady, double *out, double *out_lo),
+          suffix, from, prefix, to, lo, hi, n, steady, out, out_lo)
 
 #endif
