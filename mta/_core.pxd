@@ -254,15 +254,6 @@ cdef struct ForestOps:
     int64_t (*lower)(const Lift*, const Wanted*, const void* parts, int64_t n) noexcept nogil
 
 
-cdef enum Kind:
-    INT_SUM_KIND
-    FLOAT_SUM_KIND
-    EXTREMES_KIND
-    MOMENTS_KIND
-    BOXED_KIND
-
-
-cdef Kind kind_of(const ForestOps* ops) noexcept nogil
 cdef ForestOps* find_ops(str monoid, Source source) except NULL
 cdef Output find_output(str what) except *
 cdef Source find_source(str source) except *

@@ -128,16 +128,6 @@ MOMENTS.lower = <lower_t> lower_moments
 BOXED.lower = <lower_t> lower_boxed
 
 
-cdef Kind kind_of(const ForestOps* ops) noexcept nogil:
-    if ops == &INT_SUM:
-        return INT_SUM_KIND
-    if ops == &FLOAT_SUM:
-        return FLOAT_SUM_KIND
-    if ops == &EXTREMES:
-        return EXTREMES_KIND
-    return MOMENTS_KIND if ops == &MOMENTS else BOXED_KIND
-
-
 cdef ForestOps* find_ops(str monoid, Source source) except NULL:
     if monoid == "sum":
         return &FLOAT_SUM if source == FLOAT else &INT_SUM

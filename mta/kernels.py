@@ -15,12 +15,14 @@ from mta._algebra import (
     RunsKernel,
     WeightedMeanKernel,
 )
+from mta._extremes import ExtremesKernel
 from mta._fastsums import FastSumKernel
 from mta._kernel import Counter, Kernel, Lists
 from mta._places import ArgKernel, FirstLastKernel, ListKernel
 from mta._ranks import RanksKernel
-from mta._rolling import MonoidKernel
 from mta._sketch_kernel import Wanted
+from mta._spreads import SpreadKernel
+from mta._sum_blocks import CompensatedSumKernel
 from mta._sums import ExactSumKernel
 from mta._tallies import TallyKernel
 from mta._widesums import WideSumKernel
@@ -53,11 +55,13 @@ Make = Callable[[State, list[Aggregate], list[str], Counter], Kernel]
 _LOWERINGS = {"any": "max", "all": "min"}
 
 
-def _monoid(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
-    wanted = [(_LOWERINGS.get(a.fn, a.fn), a.ddof) for a in aggs]
-    kernel = MonoidKernel(counter, state.name, sources[0], state.nan, wanted)
-    kernel.least = min(a.min_count for a in aggs)
-    return kernel
+def _extreme(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
+    wanted = [(_LOWERINGS.get(a.fn, a.fn), 0) for a in aggs]
+    return ExtremesKernel(counter, state.name, sources[0], state.nan, wanted)
+
+
+def _moments(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
+    return SpreadKernel(counter, sources[0], [(a.fn, a.ddof) for a in aggs])
 
 
 def _sum(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
@@ -70,7 +74,7 @@ def _sum(state: State, aggs: list[Aggregate], sources: list[str], counter: Count
         return ExactSumKernel(counter, wanted)
     if state.numerics == "fast":
         return FastSumKernel(counter, wanted)
-    return _monoid(state, aggs, sources, counter)
+    return CompensatedSumKernel(counter, wanted)
 
 
 def _powers(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
@@ -154,9 +158,9 @@ def make_sketch(what: SketchOf, source: str) -> Sketch:
 
 _MAKERS: dict[str, Make] = {
     "sum": _sum,
-    "min": _monoid,
-    "max": _monoid,
-    "moments": _monoid,
+    "min": _extreme,
+    "max": _extreme,
+    "moments": _moments,
     "powers": _powers,
     "pairs": _pairs,
     "weighted": _weighted,

@@ -14,8 +14,11 @@ from numpy.typing import NDArray
 
 from mta._bounds import GivenBounds
 from mta._core import Forest
-from mta._kernel import KEPT, Counter, slide
-from mta._rolling import MonoidKernel
+from mta._extremes import ExtremesKernel
+from mta._kernel import KEPT, Counter, Kernel, slide
+from mta._spreads import SpreadKernel
+from mta._sum_blocks import CompensatedSumKernel
+from mta._widesums import WideSumKernel
 
 VALUES = {
     "even": lambda rng, n: rng.normal(size=n),
@@ -112,13 +115,19 @@ def by_forest(run: Run, monoid: str, source: str, nan: str) -> list[NDArray[Any]
     return outs
 
 
-def make_kernel(monoid: str, source: str, nan: str) -> tuple[MonoidKernel, Counter]:
-    counter = Counter([])
-    return MonoidKernel(counter, monoid, source, nan, WANTED[monoid]), counter
+def make_kernel(monoid: str, source: str, nan: str) -> tuple[Kernel, Counter]:
+    counter, wanted = Counter([]), WANTED[monoid]
+    if monoid in ("min", "max"):
+        return ExtremesKernel(counter, monoid, source, nan, wanted), counter
+    if monoid == "moments":
+        return SpreadKernel(counter, source, wanted), counter
+    if source == "float":
+        return CompensatedSumKernel(counter, wanted), counter
+    return WideSumKernel(counter, source, wanted, "raise"), counter
 
 
 def step(
-    made: tuple[MonoidKernel, Counter], monoid: str, run: Run, first: int
+    made: tuple[Kernel, Counter], monoid: str, run: Run, first: int
 ) -> list[NDArray[Any]]:
     """Answer the windows of a run whose item 0 is row number `first`."""
     kernel, counter = made
@@ -174,6 +183,22 @@ def cut(rng: np.random.Generator, run: Run) -> list[tuple[Run, int]]:
         last = int(run.hi[stop - 1]) + int(rng.integers(0, 30))
         pieces.append((run.slice(start, stop, first, min(last, len(run.x))), first))
     return pieces
+
+
+@pytest.mark.parametrize("monoid", ["sum", "moments"])
+@given(values=st.sampled_from(sorted(VALUES)), **RUNS)
+def test_a_fresh_kernel_goes_on_from_marks(monoid, values, seed, steps, width, nulls):
+    """Only these two know more than the rows inside."""
+    run = some_run(seed, values, steps, width, nulls)
+    made = make_kernel(monoid, "float", "propagate")
+    pieces = []
+    for piece, first in cut(np.random.default_rng(seed), run):
+        pieces.append(step(made, monoid, piece, first))
+        marks = made[0].marks()
+        made = make_kernel(monoid, "float", "propagate")
+        made[0].resume(marks)
+    found = [np.concatenate(parts) for parts in zip(*pieces, strict=True)]
+    assert_same(found, step(make_kernel(monoid, "float", "propagate"), monoid, run, 0))
 
 
 @pytest.mark.parametrize("monoid", sorted(WANTED))

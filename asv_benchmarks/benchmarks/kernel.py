@@ -12,8 +12,12 @@ from asv_benchmarks.data import Recipe
 from asv_benchmarks.suite import WINDOWS, Axes, Point, Runner, Subject
 from mta._bounds import RowBounds
 from mta._core import Forest
+from mta._extremes import ExtremesKernel
 from mta._kernel import Counter, slide
-from mta._rolling import MonoidKernel
+from mta._kernel import Kernel as BatchKernel
+from mta._spreads import SpreadKernel
+from mta._sum_blocks import CompensatedSumKernel
+from mta._widesums import WideSumKernel
 
 # monoid and type of the values, by what is asked
 KERNELS = {
@@ -86,13 +90,22 @@ def slide_batch(
     _hi: NDArray[Any],
     out: NDArray[Any],
 ) -> NDArray[Any]:
-    monoid, source = KERNELS[aggregate]
-    wanted = [(what, ddof) for what, ddof, _ in outputs(aggregate, out)]
-    kernel = MonoidKernel(Counter([]), monoid, source, "propagate", wanted)
+    kernel = make_kernel(aggregate)
     kernel.attach([values], None, 0)
     kernel.answer_to([out])
     slide(bounds, [], [kernel])
     return out
+
+
+def make_kernel(aggregate: str) -> BatchKernel:
+    counter, (monoid, source) = Counter([]), KERNELS[aggregate]
+    if monoid == "max":
+        return ExtremesKernel(counter, monoid, source, "propagate", [("max", 0)])
+    if monoid == "moments":
+        return SpreadKernel(counter, source, [("std", 1)])
+    if source == "int":
+        return WideSumKernel(counter, source, [("sum", 0)], "raise")
+    return CompensatedSumKernel(counter, [(aggregate, 0)])
 
 
 def outputs(aggregate: str, out: NDArray[Any]) -> list[tuple[str, int, NDArray[Any]]]:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from asv_benchmarks.data import Recipe
 from asv_benchmarks.suite import WINDOWS, Axes, Point, Runner, Subject
 from mta._bounds import RowBounds
+from mta._extremes import ExtremesKernel
 from mta._kernel import Counter, Kernel, slide
-from mta._rolling import MonoidKernel
 from mta.monoids import UserMonoid, answer_array, make_user_kernel
 
 Frame = tuple[NDArray[Any], RowBounds]
@@ -61,7 +61,7 @@ class UserMonoids(Subject):
 
 
 def built_in() -> Kernel:
-    return MonoidKernel(Counter([]), "max", "float", "propagate", [("max", 1)])
+    return ExtremesKernel(Counter([]), "max", "float", "propagate", [("max", 1)])
 
 
 def by_user(compiled: bool | None, frame: Frame) -> NDArray[Any]:
