@@ -20,6 +20,7 @@ cdef class HalvesKernel(Kernel):
     cdef size_t size            # bytes of a partial
     cdef int64_t split          # rows before it are the older half; -1: none yet
     cdef int64_t last           # `newer` is the partial of the rows [split, last)
+    cdef int64_t blank          # what was the window holds no value up to this row
     cdef bint marked            # the split was told, not chosen: its edges are still to be made
     cdef char* edges            # partials of [split - p PAGE, split), p = 0, 1, ...
     cdef int64_t room           # for so many of them

@@ -116,10 +116,13 @@ cdef class HalvesKernel(Kernel):
         return 0
 
     cdef void choose_split(self, int64_t lo, int64_t hi) noexcept nogil:
-        """The window [lo, hi) up to its last value becomes the older half."""
-        while hi > lo and self.scan.valid != NULL and not self.scan.valid[hi - 1]:
+        """The window [lo, hi) up to its last value becomes the older half. Nulls that are known are not
+        looked at again, so that a long stretch of them costs O(1) a row."""
+        cdef int64_t end = hi, known = max(lo, self.blank)
+        while hi > known and self.scan.valid != NULL and not self.scan.valid[hi - 1]:
             hi -= 1
-        self.split = max(lo, hi)
+        self.blank = end if hi == known else 0
+        self.split = lo if hi == known else hi
 
     cdef int make_edges(self, int64_t lo) except -1 nogil:
         """The partial of every page of [lo, split) and what follows it, but for the first page."""
