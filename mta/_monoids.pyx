@@ -14,7 +14,7 @@ cdef extern from "_precise.h":
                                      double* out) nogil
     void lower_means "mta_lower_means"(const double* hi, const double* lo, int step,
                                        const int64_t* counts, const int64_t* first,
-                                       const int64_t* last, int64_t n, double* out) nogil
+                                       const int64_t* last, int64_t n, bint same, double* out) nogil
 
 
 cdef extern from "_extremes.h":
@@ -44,7 +44,7 @@ cdef int64_t lower_float_sums(const Lift* how, const Wanted* w, const FloatSum* 
     if w.what == SUM:
         lower_sums(&parts.hi, &parts.lo, 2, n, &w.out.f)
     else:
-        lower_means(&parts.hi, &parts.lo, 2, w.counts, w.lo, w.hi, n, &w.out.f)
+        lower_means(&parts.hi, &parts.lo, 2, w.counts, w.lo, w.hi, n, False, &w.out.f)
     return -1
 
 

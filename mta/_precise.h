@@ -114,16 +114,18 @@ MTA_TWICE(void, mta_lower_sums,
           (const double *hi, const double *lo, int step, int64_t rows, double *out), hi, lo, step,
           rows, out)
 
-/* Means of compensated sums over n[i] values: NaN of none, and whatever hi is where it is not finite. */
+/* Means of compensated sums over n[i] values: NaN of none, and whatever hi is where it is not finite.
+   same : n[i] is the same for all */
 MTA_INLINE void mta_lower_means_at(const double *hi, const double *lo, int step,
                                    const int64_t *count, const int64_t *first, const int64_t *last,
-                                   int64_t rows, double *out) {
+                                   int64_t rows, int same, double *out) {
+    double common = (double)(count ? count[0] : last[0] - first[0]), shared = 1.0 / common;
     int64_t i, odd = 0;
     for (i = 0; i < rows; i++) {
-        double n = (double)(count ? count[i] : last[i] - first[i]);
+        double n = same ? common : (double)(count ? count[i] : last[i] - first[i]);
         double h = hi[step * i], l = lo[step * i], s = h + l, t = s - h;
         double e = (h - (s - t)) + (l - t);
-        double inverse = 1.0 / n, q = s * inverse;
+        double inverse = same ? shared : 1.0 / n, q = s * inverse;
         out[i] = q + (fma(-q, n, s) + e) * inverse;
         odd |= (n == 0.0) | !(fabs(h) <= DBL_MAX);
     }
@@ -135,15 +137,18 @@ MTA_INLINE void mta_lower_means_at(const double *hi, const double *lo, int step,
 }
 MTA_INLINE void mta_lower_means_body(int wide, const double *hi, const double *lo, int step,
                                      const int64_t *count, const int64_t *first,
-                                     const int64_t *last, int64_t rows, double *out) {
-    if (step == 1)
-        mta_lower_means_at(hi, lo, 1, count, first, last, rows, out);
+                                     const int64_t *last, int64_t rows, int same, double *out) {
+    if (rows == 0) return;
+    if (step == 1 && same)
+        mta_lower_means_at(hi, lo, 1, count, first, last, rows, 1, out);
+    else if (step == 1)
+        mta_lower_means_at(hi, lo, 1, count, first, last, rows, 0, out);
     else
-        mta_lower_means_at(hi, lo, step, count, first, last, rows, out);
+        mta_lower_means_at(hi, lo, step, count, first, last, rows, 0, out);
 }
 MTA_TWICE(void, mta_lower_means,
           (const double *hi, const double *lo, int step, const int64_t *count, const int64_t *first,
-           const int64_t *last, int64_t rows, double *out),
-          hi, lo, step, count, first, last, rows, out)
+           const int64_t *last, int64_t rows, int same, double *out),
+          hi, lo, step, count, first, last, rows, same, out)
 
 #endif

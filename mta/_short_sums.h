@@ -226,12 +226,29 @@ MTA_INLINE void mta_short_steady(int wide, const mta_short_sums *s, int64_t f, i
     }
 }
 
+/* The sums of the next n windows, at most four; the last one again, up to four. */
+MTA_INLINE void mta_short_any(int wide, const mta_short_sums *s, int64_t first, int64_t skew,
+                              const int64_t *lo, const int64_t *hi, int64_t n, mta_sum4 *out) {
+    int64_t j, f[4], b[4];
+    mta_sum4 y;
+    for (j = 0; j < 4; j++) {
+        int64_t k = j < n ? j : n - 1;
+        mta_short_parts(s, lo[k] - first, hi[k] - first, skew, &f[j], &b[j]);
+    }
+    mta_gather(wide, s->suffix.hi, f, &out->hi);
+    mta_gather(wide, s->suffix.lo, f, &out->lo);
+    mta_gather(wide, s->prefix.hi, b, &y.hi);
+    mta_gather(wide, s->prefix.lo, b, &y.lo);
+    mta_add(wide, out, &y, out);
+}
+
 /* The sums over n windows, as doubles, or by parts where there is somewhere to put the low ones. Row
    `first` is the first one of the tables, at position `skew`. */
 MTA_INLINE void mta_short_answers_body(int wide, const mta_short_sums *s, int64_t first, int64_t skew,
                                        const int64_t *lo, const int64_t *hi, int64_t n, int steady,
                                        double *out, double *out_lo) {
-    int64_t i = 0, j, f[4], b[4];
+    int64_t i = 0;
+    mta_sum4 x;
     if (steady && hi[0] - lo[0] <= MTA_BLOCK) {
         if (out_lo)
             mta_short_steady(wide, s, lo[0] - first, hi[0] - lo[0], skew, n, out, out_lo);
@@ -239,19 +256,13 @@ MTA_INLINE void mta_short_answers_body(int wide, const mta_short_sums *s, int64_
             mta_short_steady(wide, s, lo[0] - first, hi[0] - lo[0], skew, n, out, 0);
         return;
     }
-    for (; i < n; i += 4) {
-        mta_sum4 x, y;
-        for (j = 0; j < 4; j++) {
-            int64_t k = i + j < n ? i + j : n - 1;
-            mta_short_parts(s, lo[k] - first, hi[k] - first, skew, &f[j], &b[j]);
-        }
-        mta_gather(wide, s->suffix.hi, f, &x.hi);
-        mta_gather(wide, s->suffix.lo, f, &x.lo);
-        mta_gather(wide, s->prefix.hi, b, &y.hi);
-        mta_gather(wide, s->prefix.lo, b, &y.lo);
-        mta_add(wide, &x, &y, &x);
+    for (; i + 4 <= n; i += 4) {
+        mta_short_any(wide, s, first, skew, lo + i, hi + i, 4, &x);
         mta_put(&x, i, n, out, out_lo);
     }
+    if (i == n) return;
+    mta_short_any(wide, s, first, skew, lo + i, hi + i, n - i, &x);
+    mta_put(&x, i, n, out, out_lo);
 }
 MTA_TWICE(void, mta_short_answers,
           (const mta_short_sums *s, int64_t first, int64_t skew, const int64_t *lo, const int64_t *hi,

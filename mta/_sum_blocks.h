@@ -306,6 +306,24 @@ MTA_INLINE void mta_join_steady(int wide, const mta_row_sums *suffix, int64_t fr
     }
 }
 
+/* The sums of the next n windows, at most four; the last one again, up to four. */
+MTA_INLINE void mta_join_any(int wide, const mta_row_sums *suffix, int64_t from,
+                             const mta_row_sums *prefix, int64_t to, const int64_t *lo,
+                             const int64_t *hi, int64_t n, mta_sum4 *out) {
+    int64_t j, f[4], b[4];
+    mta_sum4 y;
+    for (j = 0; j < 4; j++) {
+        int64_t k = j < n ? j : n - 1;
+        f[j] = mta_place(lo[k] + from);
+        b[j] = mta_place(hi[k] + to);
+    }
+    mta_gather(wide, suffix->hi, f, &out->hi);
+    mta_gather(wide, suffix->lo, f, &out->lo);
+    mta_gather(wide, prefix->hi, b, &y.hi);
+    mta_gather(wide, prefix->lo, b, &y.lo);
+    mta_add(wide, out, &y, out);
+}
+
 /* The sums over n windows, as doubles, or by parts where there is somewhere to put the low ones. The
    sum from row r on stands at suffix[r + from], that up to row r at prefix[r + to]; steady: lo and hi
    rise by one a window. */
@@ -313,7 +331,8 @@ MTA_INLINE void mta_join_sums_body(int wide, const mta_row_sums *suffix, int64_t
                                    const mta_row_sums *prefix, int64_t to, const int64_t *lo,
                                    const int64_t *hi, int64_t n, int steady, double *out,
                                    double *out_lo) {
-    int64_t i, j, f[4], b[4];
+    int64_t i;
+    mta_sum4 x;
     if (steady) {
         if (out_lo)
             mta_join_steady(wide, suffix, lo[0] + from, prefix, hi[0] + to, n, out, out_lo);
@@ -321,20 +340,13 @@ MTA_INLINE void mta_join_sums_body(int wide, const mta_row_sums *suffix, int64_t
             mta_join_steady(wide, suffix, lo[0] + from, prefix, hi[0] + to, n, out, 0);
         return;
     }
-    for (i = 0; i < n; i += 4) {
-        mta_sum4 x, y;
-        for (j = 0; j < 4; j++) {
-            int64_t k = i + j < n ? i + j : n - 1;
-            f[j] = mta_place(lo[k] + from);
-            b[j] = mta_place(hi[k] + to);
-        }
-        mta_gather(wide, suffix->hi, f, &x.hi);
-        mta_gather(wide, suffix->lo, f, &x.lo);
-        mta_gather(wide, prefix->hi, b, &y.hi);
-        mta_gather(wide, prefix->lo, b, &y.lo);
-        mta_add(wide, &x, &y, &x);
+    for (i = 0; i + 4 <= n; i += 4) {
+        mta_join_any(wide, suffix, from, prefix, to, lo + i, hi + i, 4, &x);
         mta_put(&x, i, n, out, out_lo);
     }
+    if (i == n) return;
+    mta_join_any(wide, suffix, from, prefix, to, lo + i, hi + i, n - i, &x);
+    mta_put(&x, i, n, out, out_lo);
 }
 MTA_TWICE(void, mta_join_sums,
           (const mta_row_sums *suffix, int64_t from, const mta_row_sums *prefix, int64_t to,

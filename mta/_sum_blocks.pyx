@@ -84,7 +84,7 @@ cdef extern from "_precise.h":
                                      double* out) nogil
     void lower_means "mta_lower_means"(const double* hi, const double* lo, int step,
                                        const int64_t* counts, const int64_t* first,
-                                       const int64_t* last, int64_t n, double* out) nogil
+                                       const int64_t* last, int64_t n, bint same, double* out) nogil
 
 
 cdef struct SumRun:
@@ -515,7 +515,8 @@ cdef int float_sums(const Scan* scan, BlockScan* b, Lowering lowering, const int
             lower_sums(b.hi, b.lo, 1, n, &w.out[start].f)
         else:
             lower_means(b.hi, b.lo, 1, counts + start if counts != NULL else NULL,
-                        &scan.lo[start], &scan.hi[start], n, &w.out[start].f)
+                        &scan.lo[start], &scan.hi[start], n,
+                        scan.steady and counts == NULL, &w.out[start].f)
     return 0
 
 
