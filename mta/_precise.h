@@ -114,37 +114,61 @@ MTA_TWICE(void, mta_lower_sums,
           (const double *hi, const double *lo, int step, int64_t rows, double *out), hi, lo, step,
           rows, out)
 
-/* Means of compensated sums over n[i] values: NaN of none, and whatever hi is where it is not finite.
-   same : n[i] is the same for all */
+/* How many values each of n windows holds, at most MTA_SPREADS rounded up to a multiple of four. */
+MTA_INLINE void mta_counts_of(const int64_t *count, const int64_t *first, const int64_t *last, int64_t n,
+                              double *out) {
+    int64_t i;
+    for (i = 0; i + 4 <= n; i += 4) {
+        mta_i4 rows;
+        mta_f4 values;
+        if (count)
+            rows = MTA_I4_CONST(count + i);
+        else
+            rows = MTA_I4_CONST(last + i) - MTA_I4_CONST(first + i);
+        mta_as_doubles(&rows, &values);
+        MTA_F4(out + i) = values;
+    }
+    for (; i < n; i++) out[i] = (double)(count ? count[i] : last[i] - first[i]);
+}
+
+/* Means of compensated sums over count[i] values: NaN of none, and whatever hi is where it is not
+   finite. same : they are equally many for all */
 MTA_INLINE void mta_lower_means_at(const double *hi, const double *lo, int step,
                                    const int64_t *count, const int64_t *first, const int64_t *last,
                                    int64_t rows, int same, double *out) {
-    double common = (double)(count ? count[0] : last[0] - first[0]), shared = 1.0 / common;
+    double n[MTA_SPREADS], inverse;
     int64_t i, odd = 0;
+    mta_counts_of(count, first, last, rows, n);
+    inverse = 1.0 / n[0];
     for (i = 0; i < rows; i++) {
-        double n = same ? common : (double)(count ? count[i] : last[i] - first[i]);
         double h = hi[step * i], l = lo[step * i], s = h + l, t = s - h;
-        double e = (h - (s - t)) + (l - t);
-        double inverse = same ? shared : 1.0 / n, q = s * inverse;
-        out[i] = q + (fma(-q, n, s) + e) * inverse;
-        odd |= (n == 0.0) | !(fabs(h) <= DBL_MAX);
+        double e = (h - (s - t)) + (l - t), q;
+        if (!same) inverse = 1.0 / n[i];
+        q = s * inverse;
+        out[i] = q + (fma(-q, n[i], s) + e) * inverse;
+        odd |= (n[i] == 0.0) | !(fabs(h) <= DBL_MAX);
     }
     if (!odd) return;
     for (i = 0; i < rows; i++) {
         if (!isfinite(hi[step * i])) out[i] = hi[step * i];
-        if ((count ? count[i] : last[i] - first[i]) == 0) out[i] = NAN;
+        if (n[i] == 0.0) out[i] = NAN;
     }
 }
 MTA_INLINE void mta_lower_means_body(int wide, const double *hi, const double *lo, int step,
                                      const int64_t *count, const int64_t *first,
                                      const int64_t *last, int64_t rows, int same, double *out) {
-    if (rows == 0) return;
-    if (step == 1 && same)
-        mta_lower_means_at(hi, lo, 1, count, first, last, rows, 1, out);
-    else if (step == 1)
-        mta_lower_means_at(hi, lo, 1, count, first, last, rows, 0, out);
-    else
-        mta_lower_means_at(hi, lo, step, count, first, last, rows, 0, out);
+    int64_t i, n;
+    for (i = 0; i < rows; i += n) {
+        const int64_t *counts = count ? count + i : count;
+        n = rows - i < MTA_SPREADS ? rows - i : MTA_SPREADS;
+        if (step == 1 && same)
+            mta_lower_means_at(hi + i, lo + i, 1, counts, first + i, last + i, n, 1, out + i);
+        else if (step == 1)
+            mta_lower_means_at(hi + i, lo + i, 1, counts, first + i, last + i, n, 0, out + i);
+        else
+            mta_lower_means_at(hi + step * i, lo + step * i, step, counts, first + i, last + i, n, 0,
+                               out + i);
+    }
 }
 MTA_TWICE(void, mta_lower_means,
           (const double *hi, const double *lo, int step, const int64_t *count, const int64_t *first,
