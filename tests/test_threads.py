@@ -15,7 +15,8 @@ from mta import agg
 from mta._bounds import GivenBounds
 from mta._fastsums import FastSumKernel
 from mta._kernel import KEPT, Counter, slide
-from mta._rolling import MonoidKernel
+from mta._spreads import SpreadKernel
+from mta._sum_blocks import CompensatedSumKernel
 from mta.errors import SpecError
 from strategies import data, engine_spec, rollings
 
@@ -72,18 +73,19 @@ def answers(make, x, lo, hi, start, stop, marks=None):
     return out, kernel.marks()
 
 
-SUMS = {
-    "compensated": lambda counter: MonoidKernel(counter, "sum", "float", "propagate", [("sum", 0)]),
+KERNELS = {
+    "compensated": lambda counter: CompensatedSumKernel(counter, [("sum", 0)]),
     "fast": lambda counter: FastSumKernel(counter, [("sum", 0)]),
+    "spread": lambda counter: SpreadKernel(counter, "float", [("std", 1)]),
 }
 
 
-@pytest.mark.parametrize("numerics", sorted(SUMS))
+@pytest.mark.parametrize("kernel", sorted(KERNELS))
 @given(some_windows(), st.floats(0, 1))
-def test_sums_go_on_from_the_middle(numerics, windows, part):
+def test_kernels_go_on_from_the_middle(kernel, windows, part):
     """After windows that were gone past, and from marks, as if these had been answered."""
     x, lo, hi = windows
-    make, n = SUMS[numerics], len(lo)
+    make, n = KERNELS[kernel], len(lo)
     middle = min(int(part * n), n - 1)
     whole, end = answers(make, x, lo, hi, 0, n)
     _, marks = answers(make, x, lo, hi, 0, middle)
