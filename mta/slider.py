@@ -162,6 +162,10 @@ class RawAnswers:
         """Outputs of one key have one answer."""
         return output.name if output.state is None else output.question
 
+    def _is_shared(self, output: Output) -> bool:
+        """Whether other outputs have the same answers, though they may be null elsewhere."""
+        return sum(self.key(other) == self.key(output) for other in self.plan.outputs) > 1
+
     def room(self, output: Output) -> Any:
         """Where the answers of an output go, and then are."""
         key = self.key(output)
@@ -229,7 +233,9 @@ class RawAnswers:
             if like is not None and like.values is not None and not answers_rows(output.aggregate):
                 raw = raw.view(like.values.dtype)
         elif valid is not None and raw.dtype.kind == "f":
-            raw = np.where(valid, raw, np.nan)
+            if self._is_shared(output):
+                raw = raw.copy()
+            np.copyto(raw, np.nan, where=~valid)
         elif valid is not None and raw.dtype.kind == "O":
             raw = np.where(valid, raw, np.array(None))
         if places is not None:
