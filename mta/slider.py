@@ -164,7 +164,7 @@ class RawAnswers:
 
     def _is_shared(self, output: Output) -> bool:
         """Whether other outputs have the same answers, though they may be null elsewhere."""
-        return sum(self.key(other) == self.key(output) for other in self.plan.outputs) > 1
+        return [self.key(other) for other in self.plan.outputs].count(self.key(output)) > 1
 
     def room(self, output: Output) -> Any:
         """Where the answers of an output go, and then are."""
