@@ -128,7 +128,9 @@ cdef class Extents:
         plain.right = False
         if plain.edges != NULL:
             return last_edge(&plain, to) - 1
-        return floor_div(<int128> to - plain.origin - (plain.slide if plain.endless else plain.range), plain.slide)
+        cdef int128 from_origin = <int128> to - plain.origin - (plain.slide if plain.endless else plain.range)
+        # Beyond 64 bits there are no windows that could be told.
+        return floor_div(max(min(from_origin, <int128> INT64_MAX), <int128> INT64_MIN + 1), plain.slide)
 
     def edges_of(self, const int64_t[::1] wids):
         """The start and the end of these windows, as two arrays.

@@ -22,7 +22,8 @@ def frame_bytes(frame: Frame) -> bytes:
     data: Any = frame.data  # type: ignore[attr-defined]
     kind = type(frame).__name__
     try:
-        table = _TO_ARROW[kind](pa, data)
+        # (A file has one dictionary of a column.)
+        table = _TO_ARROW[kind](pa, data).unify_dictionaries()
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise SnapshotError(f"to_bytes: {error}") from None
     table = table.replace_schema_metadata({**(table.schema.metadata or {}), b"mta": kind.encode()})
@@ -86,7 +87,18 @@ def _filled(column: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _pandas_from_arrow(table: Any) -> Any:
-    return table.to_pandas()
+    import pandas as pd
+    import pyarrow.compute as pc
+
+    frame = table.to_pandas()
+    for name in frame.columns:
+        if isinstance(frame[name].array, pd.arrays.FloatingArray):
+            # pandas takes NaN for null there; it is a value.
+            column = table.column(str(name))
+            values = pc.fill_null(column, 0.0).to_numpy()
+            floats = pd.arrays.FloatingArray(values.copy(), column.is_null().to_numpy())
+            frame[name] = floats.astype(frame[name].dtype)
+    return frame
 
 
 def _polars_from_arrow(table: Any) -> Any:

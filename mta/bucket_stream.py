@@ -265,11 +265,21 @@ class BucketStream:
         """Of every row: its first and its last window, and where they end."""
         extents = self._extents(ts)
         first, last = extents.wids(ts)
+        first_end = self._complete_at(extents, first)
         if isinstance(self.spec, Landmark):  # open for ever, unless the row is before the landmark
             before = self.spec.origin is not None
             last = np.where((first < 0) & before, first - 1, first)
-            return first, last, extents.edges_of(first)[1], np.full(len(ts), _EVER)
-        return first, last, extents.edges_of(first)[1], extents.edges_of(last)[1]
+            return first, last, first_end, np.full(len(ts), _EVER)
+        return first, last, first_end, self._complete_at(extents, last)
+
+    def _complete_at(self, extents: Extents, wid: Ints) -> Ints:
+        """The watermark at which no more rows of these windows can come: their end, or one tick
+        after it where a row at the end is inside."""
+        return _later(extents.edges_of(wid)[1], int(self.spec.right_closed))
+
+    def _ended(self, extents: Extents, now: int) -> int:
+        """The last window of which no more rows can come."""
+        return extents.ended(max(now - self.spec.right_closed, _NEVER))
 
     def _keep(self, more: Kept) -> None:
         assert self.kept is not None and self.frame is not None
@@ -307,7 +317,7 @@ class BucketStream:
         if now <= self.answered_to:
             return []
         extents = self._extents(self.kept.ts)
-        low, high = extents.ended(self.answered_to) + 1, extents.ended(now)
+        low, high = self._ended(extents, self.answered_to) + 1, self._ended(extents, now)
         if isinstance(self.spec, Landmark) and len(self.kept.ts):
             high = min(high, landmark_end(extents, self.kept.ts))
         made = self._run(self.kept, low, high) if low <= high and len(self.kept.ts) else []
@@ -320,8 +330,8 @@ class BucketStream:
         assert self.kept is not None
         extents, at = self._extents(self.kept.ts), np.array([t])
         first, last = (int(wid[0]) for wid in extents.wids(at))
-        low = max(first, extents.ended(done - self._within()) + 1)
-        high = min(last, extents.ended(done))
+        low = max(first, self._ended(extents, done - self._within()) + 1)
+        high = min(last, self._ended(extents, done))
         if low > high:
             return []
         mates = self.kept
@@ -348,7 +358,7 @@ class BucketStream:
         answers = [
             *key_answers(self.spec, batch, group),
             *edge_answers(self.spec, batch, extents, wid),
-            Answer("revision", self._number_answers(batch, group, extents.edges_of(wid)[1])),
+            Answer("revision", self._number_answers(batch, group, self._complete_at(extents, wid))),
             *raw.answers(None, batch.rows.to_input),
         ]
         order = np.lexsort((group, wid))

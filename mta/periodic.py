@@ -71,7 +71,7 @@ class Periodic(Spec):
         parsed = {n: None if x is None else parse_duration(x, n) for n, x in lengths.items()}
         names = (sources,) if isinstance(sources, str) else tuple(sources)
         made = Watermark(**parsed, source=source, sources=names, combine=combine)
-        return self._checked(replace(self, progress=made))
+        return replace(self, progress=made)
 
     def late(self, mode: str = "drop", *, within: str | Any = None) -> Self:
         """The same windows, with what becomes of rows whose windows have all been answered.
@@ -89,7 +89,7 @@ class Periodic(Spec):
             The arguments have no meaning together.
         """
         length = None if within is None else parse_duration(within, "within")
-        return self._checked(replace(self, lateness=Late(mode, length)))
+        return replace(self, lateness=Late(mode, length))
 
     def stream(self, state: bytes | None = None) -> BucketStream:
         """The same windows over rows that are pushed: ``op.push(batch)`` gives the answers that
@@ -139,11 +139,6 @@ class Periodic(Spec):
                 ]
                 text += f".{call}({', '.join(shown)})"
         return text
-
-    def _checked(self, made: Self) -> Self:
-        if len({length.ticks for length in made.lengths}) > 1:
-            raise SpecError("all lengths of a spec must be times, or all must be ticks ('5i')")
-        return made
 
     def __call__(self, data: Any, threads: int = 1) -> Any:
         """The answers of every window and group that holds rows.
@@ -272,7 +267,7 @@ def _check(spec: Periodic, positive: dict[str, Duration]) -> None:
             raise SpecError(f"{argument}: must be positive and fit in 64 bits, not {length}")
     lengths = spec.lengths
     if any(length.ticks != lengths[0].ticks for length in lengths):
-        raise SpecError("range, slide and origin must all be times or all be ticks ('5i')")
+        raise SpecError("range, slide, origin and delays must all be times or all be ticks ('5i')")
 
 
 def hopping(

@@ -12,7 +12,7 @@ import mta
 from case_vocabulary import CASES, Case, as_times, load, problems, time_unit, typed_columns
 from kinds import build, read
 from mta import agg
-from windows_to_come import ATTEMPTS
+from other_windows import ATTEMPTS
 
 BUILT_WINDOWS = {"rolling", "rows"}
 TOPICS = {

@@ -1,8 +1,7 @@
-"""Running the cases of windows that are still to be built, through the API designed for them.
+"""Running the cases of windows that are not trailing.
 
-Each attempt takes a case and its aggregates and asserts the expected answers. Until the public
-name exists it fails with AttributeError (or, for an argument to come, TypeError), which is what
-``test_cases`` expects.
+Each attempt takes a case and its aggregates and asserts the expected answers. Where the public name
+does not exist yet it fails with AttributeError, which is what ``test_cases`` expects of these.
 """
 
 from __future__ import annotations
