@@ -13,6 +13,7 @@ cdef enum ColumnType:
     UINTS
     BOOLS
     OBJECTS
+    TEXTS       # codes of `items`
 
 
 # What numba compiles (``_compiled_monoids.py``). Both give -1 where a function of the user raised.
@@ -34,6 +35,7 @@ cdef class UserKernel(Kernel):
     cdef ColumnType types[MAX_COLUMNS]
     cdef int width              # columns
     cdef int64_t need
+    cdef public object items    # of columns of texts, what their codes stand for: one entry a column
     cdef list columns           # what was attached last
     cdef object valid
     cdef int64_t first

@@ -13,6 +13,7 @@ class UserKernel(Kernel):
     monoid: UserMonoid
     program: Program
     gives: str
+    items: Any
     @property
     def compiled(self) -> bool: ...
     def __new__(

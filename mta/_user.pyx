@@ -20,7 +20,8 @@ import numpy as np
 
 MOST_COLUMNS = MAX_COLUMNS
 
-_TYPES = {"float": FLOATS, "int": INTS, "uint": UINTS, "bool": BOOLS, "object": OBJECTS}
+_TYPES = {"float": FLOATS, "int": INTS, "uint": UINTS, "bool": BOOLS, "object": OBJECTS,
+          "text": TEXTS}
 _NOTHING = object()    # the partial of nulls
 
 
@@ -102,6 +103,8 @@ cdef class UserKernel(Kernel):
             return cell.i
         if kind == UINTS:
             return <uint64_t> cell.i
+        if kind == TEXTS:
+            return self.items[column][cell.i]
         return cell.i != 0 if kind == BOOLS else <object> <PyObject*> cell.i
 
     cdef int64_t last_counting(self, int64_t lo, int64_t hi) noexcept nogil:

@@ -89,7 +89,7 @@ FUNCTIONS = {
     "count_distinct": Function("tally", needs=0, gives="int", takes="any"),
     "mode": Function("tally", gives="own", takes="any"),
     "most_common": Function("tally", needs=0, gives="list", options=("k",), takes="any"),
-    "monoid": Function("user", ("column",), gives="user", options=("monoid",)),
+    "monoid": Function("user", ("column",), gives="user", takes="values", options=("monoid",)),
     "list": Function("list", needs=0, gives="list", takes="any"),
     "approx_quantile": Function(
         "kll", takes="ordered", gives="own", options=("q", "k"), size=_KLL

@@ -198,7 +198,8 @@ def keeps_type(aggregate: Aggregate) -> bool:
 
 def user_sources(columns: Iterable[Column]) -> list[str]:
     """What a user's monoid calls the types of its columns: to it, booleans are no integers."""
-    return ["bool" if column.kind == "bool" else column.source for column in columns]
+    names = {"bool": "bool", "other": "text"}
+    return [names.get(column.kind, column.source) for column in columns]
 
 
 def user_type(aggregate: Aggregate, columns: Columns) -> str:

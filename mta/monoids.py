@@ -161,7 +161,7 @@ class UserMonoid:
         _check_arguments("lift", self.lift, len(columns), f"{many}, one for each of {[*columns]}")
 
     def program(self, sources: Sequence[str]) -> Program:
-        """How it runs over columns of these types ("float", "int", "uint", "bool", "object").
+        """How it runs over columns of these types ("float", "int", "uint", "bool", "text" ...).
 
         Compiling takes about a second and happens once per monoid and types.
         """
@@ -227,7 +227,7 @@ def _function_name(function: Any) -> str:
 
 
 def _make_program(monoid: UserMonoid, sources: tuple[str, ...]) -> Program:
-    if "object" in sources:
+    if "object" in sources or "text" in sources:
         return Program(why_python="a column holds neither numbers nor booleans")
     try:
         from mta import _compiled_monoids as compiler
@@ -290,8 +290,8 @@ def make_user_kernel(
 
     Parameters
     ----------
-    sources : the types of its columns: "float", "int", "uint", "bool" (8-byte items) or "object"
-        (an object array, which only Python reads)
+    sources : the types of its columns: "float", "int", "uint", "bool" (8-byte items), or, which
+        only Python reads, "text" (codes of ``kernel.items``) or "object" (an object array)
     need : rows that count without which a window's answer is null, and lower is not called; from 1
     compiled : False for Python in any case; True to refuse what can't be compiled
 

@@ -185,7 +185,8 @@ def _feeds(name: str, source: Input, sketch: SketchOf | None) -> tuple[Feed, ...
         read = ()  # which rows there are is enough
     elif name == "arg":
         read = source.columns[-1:]
-    return tuple(Feed(column, source.skip_nan, name == "tally") for column in read)
+    items = "texts" if name == "user" else None
+    return tuple(Feed(column, source.skip_nan, name == "tally", items) for column in read)
 
 
 def check_types(plan: Plan, columns: dict[str, Column]) -> None:
@@ -225,6 +226,7 @@ _TYPES: dict[str, Callable[[Column], bool]] = {
     "numbers": lambda column: column.values is not None and column.numeric,
     "ordered": lambda column: column.values is not None,
     "bools": lambda column: column.kind in ("bool", "null"),
+    "values": lambda column: column.values is None or column.numeric,
     "any": lambda column: True,
     # Of these, the values themselves are looked at as well.
     "hashed": lambda column: True,
@@ -234,5 +236,6 @@ TYPE_WORDS = {
     "numbers": "numbers",
     "ordered": "numbers or times",
     "bools": "booleans",
+    "values": "numbers, booleans or texts",
     "sketches": "the bytes of sketches",
 }

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from mta._bounds import Bounds
 from mta._kernel import Counter, Kernel, Lists, slide
 from mta._sketch_kernel import Items, SketchKernel
+from mta._user import UserKernel
 from mta.frames import Answer, Column, Frame
 from mta.functions import FUNCTIONS
 from mta.kernels import (
@@ -110,9 +111,11 @@ class Slider:
             counter.answer_to(raw.room_for_counts(source, sure))
         for state, kernel in self.kernels.items():
             feeds = [rows.feed(feed) for feed in state.feeds]
-            kernel.attach(feeds, _bytes(rows.valid(state.input)), rows.first)
             if isinstance(kernel, SketchKernel):
                 kernel.items = rows.items(state.feeds[0])
+            elif isinstance(kernel, UserKernel):
+                kernel.items = [rows.items(feed) for feed in state.feeds]
+            kernel.attach(feeds, _bytes(rows.valid(state.input)), rows.first)
             kernel.answer_to([raw.room(output) for output in self.asked[state]])
 
     def run(self, bounds: Bounds, start: int = 0, stop: int | None = None) -> None:

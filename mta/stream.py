@@ -329,6 +329,9 @@ def fitted(column: Column, like: Column | None) -> Column:
         return column
     if column.kind == "null" and column.values is not None and like.values is not None:
         return replace(like, values=column.values.astype(like.values.dtype), valid=column.valid)
+    if column.kind == "null" and isinstance(like.native, np.ndarray):
+        nulls = np.full(len(column.values), None) if column.values is not None else None
+        return replace(like, valid=column.valid, native=nulls)
     if like.kind in ("float", "null") and column.numeric and column.values is not None:
         floats = column.values.astype(np.float64)
         wrong = np.flatnonzero(floats.astype(column.values.dtype) != column.values)

@@ -169,6 +169,8 @@ def _source(kind: T.DataType) -> str:
     """What a user's monoid calls the type of a column."""
     if isinstance(kind, T.BooleanType):
         return "bool"
+    if isinstance(kind, T.StringType):
+        return "text"
     return "int" if isinstance(kind, T.IntegralType) else "float"
 
 
@@ -179,6 +181,7 @@ _TYPES: dict[str, tuple[type[T.DataType], ...]] = {
     "numbers": _NUMBERS,
     "ordered": (*_NUMBERS, *_TIMES),
     "bools": (T.BooleanType, T.NullType),
+    "values": (*_NUMBERS, T.StringType),
     "any": (T.DataType,),
     "hashed": (*_NUMBERS, *_TIMES, T.StringType),
     "sketches": (T.BinaryType, T.NullType),

@@ -82,7 +82,7 @@ def disordered(draw):
 
 
 def by_rows(spec, columns, within=0):
-    """The last answer of every window and the late rows, told row by row by the words of the spec."""
+    """The last answer of every window, and the late rows, told row by row as the words say."""
     ts, keys = columns["t"][1], columns["k"][1]
     delay, mark, late, held = spec.progress.delay.amount, -(2**62), [], {}
     for row, t in enumerate(ts):

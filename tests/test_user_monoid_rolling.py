@@ -109,8 +109,9 @@ def test_what_can_not_be():
         VWAP("p")
     with pytest.raises(SpecError, match="is not an aggregate"):
         mta.rolling(2).agg(w=VWAP)
-    with pytest.raises(DataError, match="column 'p' is"):
+    with pytest.raises(TypeError, match="can't multiply") as raised:
         mta.rolling(2).agg(VWAP("p", "v"))({"p": np.array(["a"]), "v": np.array([1.0])})
+    assert "raised by lift for lift('a', 1.0), row 0" in raised.value.__notes__[0]
 
 
 def test_explain_says_how_it_runs():
@@ -151,3 +152,30 @@ def test_compiled_answers_of_another_type_are_refused():
         mta.rolling(3).agg(s=half("x"))({"x": np.array([1, 2, 3])})
     with pytest.raises(SpecError, match="gives must be one of"):
         agg.monoid(lambda x: x, max, zero=0, gives="text")
+
+
+# ------------------------------------------------------------------------------ columns of text
+
+WORDS = {"t": ("int64", [1, 2, 3, 3, 9]), "w": ("string", ["a", "b", None, "a", "b"])}
+LINES = ["a", "ab", "aba", "aba", "b"]
+SENTENCE = agg.monoid(lambda w: w, lambda a, b: a + b, zero="", columns="w")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_texts_are_lifted_as_texts(kind):
+    spec = mta.rolling("3i", on="t").agg(s=SENTENCE, twice=agg.monoid(
+        lambda w, t: w * t, lambda a, b: a + b, zero="", columns=["w", "t"]
+    ))  # fmt: skip
+    frame = build(kind, WORDS)
+    assert [row["s"] for row in read(spec(frame))] == LINES
+    assert read(spec(frame))[-1]["twice"] == "b" * 9
+    op, columns = spec.stream(), {n: (t, [[v] for v in values]) for n, (t, values) in WORDS.items()}
+    rows = [{n: (t, values[i]) for n, (t, values) in columns.items()} for i in range(5)]
+    pushed = [row for part in rows for row in read(op.push(build(kind, part)))]
+    assert [row["s"] for row in pushed + read(op.finish())] == LINES
+
+
+def test_times_are_refused():
+    first = agg.monoid(lambda t: t, lambda a, b: a, zero=0, columns="t")
+    with pytest.raises(DataError, match="needs numbers, booleans or texts, but column 't' is"):
+        mta.rolling(2).agg(first=first)({"t": np.array([1], "M8[s]")})
