@@ -83,6 +83,7 @@ class Subject(ABC):
     title: ClassVar[str]
     note: ClassVar[str] = ""
     place: ClassVar[int]  # of its table among the others
+    per_row: ClassVar[bool] = True  # there is an answer for every row
     axes: ClassVar[Axes]
     registry: ClassVar[list[type[Subject]]] = []
 

@@ -6,7 +6,7 @@ Window w of a hopping kind holds the times ``[origin + w slide, origin + w slide
 falls between windows (slide > range). Here over arrays; ``mta.windows`` has the same as plain Python.
 Thesis, chapter 4; its Eq. 5.2 and 5.3 count windows by their ends instead.
 """
-from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint64_t
 
 cimport cython
 
@@ -79,6 +79,22 @@ cdef inline int128 end_of(const Kind* kind, int64_t wid) noexcept nogil:
     return <int128> wid * kind.slide + kind.origin + (kind.slide if kind.endless else kind.range)
 
 
+cdef inline int64_t start_in_64(const Kind* kind, int64_t wid) noexcept nogil:
+    """Where it is known to fit."""
+    if kind.edges != NULL:
+        return kind.edges[wid]
+    if kind.endless:
+        return kind.origin
+    return <int64_t> (<uint64_t> wid * <uint64_t> kind.slide + <uint64_t> kind.origin)
+
+
+cdef inline int64_t end_in_64(const Kind* kind, int64_t wid) noexcept nogil:
+    if kind.edges != NULL:
+        return kind.edges[wid + 1]
+    return <int64_t> (<uint64_t> wid * <uint64_t> kind.slide + <uint64_t> kind.origin
+                      + <uint64_t> (kind.slide if kind.endless else kind.range))
+
+
 cdef class Extents:
     """The windows of one kind over int64 times.
 
@@ -142,13 +158,17 @@ cdef class Extents:
         """
         starts, ends = np.empty(wids.shape[0], np.int64), np.empty(wids.shape[0], np.int64)
         cdef int64_t[::1] start = starts, end = ends
-        cdef int64_t i
-        cdef int128 s, e
-        for i in range(wids.shape[0]):
-            s, e = start_of(&self.kind, wids[i]), end_of(&self.kind, wids[i])
-            if s < INT64_MIN or e > INT64_MAX:
-                raise OverflowError(i)
-            start[i], end[i] = <int64_t> s, <int64_t> e
+        cdef int64_t i, n = wids.shape[0], least = 0, most = 0
+        with nogil:
+            for i in range(n):
+                least, most = (i if wids[i] < wids[least] else least), (i if wids[i] > wids[most] else most)
+        if n and start_of(&self.kind, wids[least]) < INT64_MIN:
+            raise OverflowError(least)
+        if n and end_of(&self.kind, wids[most]) > INT64_MAX:
+            raise OverflowError(most)
+        with nogil:    # (what wraps in between comes out right)
+            for i in range(n):
+                start[i], end[i] = start_in_64(&self.kind, wids[i]), end_in_64(&self.kind, wids[i])
         return starts, ends
 
     def over(self, const int64_t[::1] ts, const int64_t[::1] offsets, bint empty=False, last=None,
@@ -243,7 +263,7 @@ cdef int64_t list_windows(const Kind* kind, const int64_t* ts, int64_t g, int64_
     cdef bint moves = not kind.endless or kind.landmark
     while next_stretch(kind, ts, end, empty, low, to, &s):
         for w in range(s.first, s.last + 1):
-            start, stop = <int64_t> start_of(kind, w), <int64_t> end_of(kind, w)
+            start, stop = start_in_64(kind, w), end_in_64(kind, w)
             if moves:
                 while front < end and (ts[front] < start or (kind.right and ts[front] == start)):
                     front += 1

@@ -37,7 +37,7 @@ def test_everyone_gives_the_same_answers(subject):
         for runner in subject().runners(point):
             if runner.available:
                 result = subject().answers(runner, runner.call(data.frame(runner.frame)))
-                assert len(result) == ROWS
+                assert len(result) == ROWS or not subject.per_row
                 expected = result if expected is None else expected
                 # Hand-written running totals of squares are that inexact.
                 np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-4)
