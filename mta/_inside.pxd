@@ -20,9 +20,14 @@ cdef class RawColumn:
     cdef bint taken        # its values are answers or are compared: `objects` and `codes` are used
     cdef object check      # None, or it may hold items: what is wrong with one, or None
     cdef dict items        # by code
+    cdef bint truths       # it has to hold booleans
+    cdef bint skipped      # an aggregate skips its NaN: `clean` is used
     cdef int type
+    cdef int64_t front     # of the window; the vectors below may begin before it
     cdef Vector values
-    cdef object objects    # a deque
+    cdef Vector clean      # the same with 0 for NaN; None until the first NaN
+    cdef list objects      # where `taken`; None where they have been let go
+    cdef int64_t objects_first    # row number of the first one in the list
     cdef Vector codes      # of the objects: equal for equal ones
     cdef dict known        # by object: its code, and how many rows inside have it
     cdef int64_t next_code
@@ -38,7 +43,9 @@ cdef class RawColumn:
     cdef int settle_type(self) except -1
     cdef int append(self) except -1
     cdef int retract(self) except -1
-    cdef int drop_to(self, int64_t front) except -1
+    cdef int make_clean(self) except -1
+    cdef int drop_to(self, int64_t front, int64_t kept) except -1
+    cdef int drop_objects(self, int64_t kept) except -1
     cdef list parts(self)
     cdef int load(self, list parts, int64_t first, int64_t rows) except -1
     cdef int read_number(self, value, int64_t row) except -1
@@ -50,6 +57,13 @@ cdef class RawColumn:
     cdef object object_bytes(self)
     cdef object read_objects(self, data, rows)
 
+    cdef inline object object_at(self, int64_t row):
+        return self.objects[row - self.objects_first]
+
+    cdef inline Vector values_for(self, bint skip_nan):
+        """The values as who skips NaN, or does not, reads them."""
+        return self.clean if skip_nan and self.clean is not None else self.values
+
     cdef inline bint is_valid(self, int64_t row, bint skip_nan) except -1:
         cdef Cell cell
         if self.valid is not None and not self.valid.at(row):
@@ -58,7 +72,7 @@ cdef class RawColumn:
             cell.i = self.values.at(row)
             return not isnan(cell.f)
         if skip_nan and not self.numeric:
-            return not self.is_nan_object(self.objects[row - self.values.first])
+            return not self.is_nan_object(self.object_at(row))
         return True
 
     cdef inline bint is_now_valid(self, bint skip_nan) except -1:
@@ -81,7 +95,7 @@ cdef class InputState:
 
     cdef int append(self, int64_t row) except -1
     cdef int retract(self) except -1
-    cdef int drop_to(self, int64_t front) except -1
+    cdef int drop_to(self, int64_t kept) except -1
     cdef int64_t count(self, int64_t front, int64_t to, int64_t back) noexcept
     cdef int load(self, int64_t front, int64_t back) except -1
 

@@ -10,7 +10,6 @@ import datetime as dt
 import json
 import operator
 from base64 import b64decode, b64encode
-from collections import deque
 
 import numpy as np
 
@@ -27,19 +26,25 @@ cdef class RawColumn:
     """The values of one column inside the window: ints, or floats from the first float on; and,
     where answers are taken from it, the objects themselves.
 
+    Rows that have left stay for as long as `drop_to` is told, for those who still have to let them go.
+
+    numeric, taken, truths, skipped : what its aggregates need, see ``_inside.pxd``
     check : a function, where values may be items (texts, bytes), or have to be where `numeric` is
         false: what is wrong with one, or None. A column holds either numbers or items
     """
 
-    def __cinit__(self, str name, bint numeric=True, bint taken=False, check=None):
+    def __cinit__(self, str name, bint numeric=True, bint taken=False, bint truths=False,
+                  bint skipped=False, check=None):
         self.name = name
         self.numeric = numeric
         self.taken = taken
+        self.truths = truths
+        self.skipped = skipped
         self.check = check
         self.items = {}
         self.values = Vector()
         self.codes = Vector()
-        self.objects = deque()
+        self.objects = []
         self.known = {}
 
     cdef int read(self, value, int64_t row) except -1:
@@ -47,14 +52,13 @@ cdef class RawColumn:
             value = value.item()
         self.now_object = value
         if self.check is not None:
-            null = value is None or type(value).__name__ in ("NAType", "NaTType")
-            if isinstance(value, (str, bytes)) or not (null or self.numeric):
+            if isinstance(value, (str, bytes)) or not (self.numeric or is_null(value)):
                 return self.read_item(value, row)
         if self.numeric or self.check is not None:
             return self.read_number(value, row)
         self.now.i = 0
         self.now_type = INTEGER
-        self.now_valid = value is not None and type(value).__name__ not in ("NAType", "NaTType")
+        self.now_valid = not is_null(value)
         if self.now_valid:
             try:
                 hash(value)
@@ -81,10 +85,12 @@ cdef class RawColumn:
     cdef int read_number(self, value, int64_t row) except -1:
         self.now.i = 0
         self.now_valid = True
+        if self.truths and not isinstance(value, (bool, np.bool_)) and not is_null(value):
+            raise self.refuse(row, f"{value!r} is not a boolean")
         if type(value) is float:
             self.now_type = REAL
             self.now.f = value
-        elif value is None or type(value).__name__ in ("NAType", "NaTType"):
+        elif is_null(value):
             self.now_type = self.type
             self.now_valid = False
         elif isinstance(value, (float, np.floating)):
@@ -113,7 +119,7 @@ cdef class RawColumn:
             if not -2.0**63 <= self.now.f < 2.0**63 or <int64_t> self.now.f != value:
                 raise self.refuse(row, f"it holds floats, and none is {value} exactly")
             return 0
-        values = self.values.view()
+        values = self.values.view()[self.front - self.values.first:]
         # A double of 2^63 does not convert back: what comes out is not the int it stood for.
         inexact = values[values.astype(np.float64).astype(np.int64) != values]
         if len(inexact):
@@ -132,11 +138,21 @@ cdef class RawColumn:
         if not self.now_valid and self.valid is None:
             self.valid = Vector(False, self.values.first)
             self.valid.extend(np.ones(len(self.values), np.uint8))
+        if self.skipped and self.now_type == REAL and isnan(self.now.f) and self.clean is None:
+            self.make_clean()
         self.values.append(self.now.i)
+        if self.clean is not None:
+            self.clean.append(0 if isnan(self.now.f) else self.now.i)
         if self.valid is not None:
             self.valid.append(self.now_valid)
         if self.taken:
             self.keep_object(self.now_object if self.now_valid else None)
+        return 0
+
+    cdef int make_clean(self) except -1:
+        self.clean = Vector(True, self.values.first)
+        values = self.values.view().view(np.float64)
+        self.clean.extend(np.where(np.isnan(values), 0.0, values).view(np.int64))
         return 0
 
     cdef int keep_object(self, value) except -1:
@@ -165,6 +181,8 @@ cdef class RawColumn:
 
     cdef int retract(self) except -1:
         self.values.pop()
+        if self.clean is not None:
+            self.clean.pop()
         if self.valid is not None:
             self.valid.pop()
         if self.taken:
@@ -172,33 +190,49 @@ cdef class RawColumn:
             self.codes.pop()
         return 0
 
-    cdef int drop_to(self, int64_t front) except -1:
-        cdef int64_t row
+    cdef int drop_to(self, int64_t front, int64_t kept) except -1:
+        """The window begins at `front` now; the rows from `kept` on stay."""
+        self.front = front
         if self.taken:
-            for row in range(self.values.first, front):
-                self.drop_object(self.objects.popleft())
-            self.codes.drop_to(front)
-        self.values.drop_to(front)
+            self.drop_objects(kept)
+            self.codes.drop_to(kept)
+        self.values.drop_to(kept)
+        if self.clean is not None:
+            self.clean.drop_to(kept)
         if self.valid is not None:
-            self.valid.drop_to(front)
+            self.valid.drop_to(kept)
+        return 0
+
+    cdef int drop_objects(self, int64_t kept) except -1:
+        """They leave a gap at the front of the list, which is closed when it is half of it: O(1)
+        amortised."""
+        cdef int64_t place
+        for place in range(self.codes.first - self.objects_first, kept - self.objects_first):
+            self.drop_object(self.objects[place])
+            self.objects[place] = None
+        if 2 * (kept - self.objects_first) > len(self.objects):
+            del self.objects[:kept - self.objects_first]
+            self.objects_first = kept
         return 0
 
     cdef list parts(self):
         """The column as the parts of a snapshot."""
+        cdef int64_t gone = self.front - self.values.first
         return [
             bytes([self.type, self.valid is not None]),
-            self.values.view().astype("<i8").tobytes(),
-            b"" if self.valid is None else self.valid.view().tobytes(),
+            self.values.view()[gone:].astype("<i8").tobytes(),
+            b"" if self.valid is None else self.valid.view()[gone:].tobytes(),
             self.object_bytes(),
         ]
 
     cdef object object_bytes(self):
         """The objects as JSON, which holds no code; bytes as a list of one text."""
+        objects = self.objects[self.front - self.objects_first:] if self.taken else []
+        plain = [[b64encode(x).decode()] if isinstance(x, bytes) else x for x in objects]
         try:
-            return json.dumps([[b64encode(x).decode()] if isinstance(x, bytes) else x
-                               for x in self.objects]).encode() if self.taken else b""
+            return json.dumps(plain).encode() if self.taken else b""
         except TypeError:
-            odd = next(x for x in self.objects if not isinstance(x, (str, bytes, int, float, type(None))))
+            odd = next(x for x in plain if not isinstance(x, (str, list, int, float, type(None))))
             raise SnapshotError(f"to_bytes: column {self.name!r} holds a {type(odd).__name__}; a "
                                 "snapshot takes numbers, texts, bytes, booleans and None") from None
 
@@ -208,7 +242,10 @@ cdef class RawColumn:
                 or len(valid) != (rows if head[1] else 0)):
             raise SnapshotError(f"snapshot: damaged (column {self.name!r} does not fit)")
         self.type = head[0]
+        self.front = self.objects_first = first
         self.values = filled(values, first)
+        if self.skipped and self.type == REAL and np.isnan(self.values.view().view(np.float64)).any():
+            self.make_clean()
         self.valid = filled(valid, first, False) if head[1] else None
         self.codes = Vector(True, first)
         for value in self.read_objects(objects, rows):
@@ -227,6 +264,10 @@ cdef class RawColumn:
         if not plain or len(values) != (rows if self.taken else 0):
             raise SnapshotError(f"snapshot: damaged (column {self.name!r} does not fit)")
         return values
+
+
+cdef bint is_null(value) except -1:
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
 cdef class InputState:
@@ -267,10 +308,10 @@ cdef class InputState:
             self.mask.pop()
         return 0
 
-    cdef int drop_to(self, int64_t front) except -1:
+    cdef int drop_to(self, int64_t kept) except -1:
         if self.before is not None:
-            self.before.drop_to(front)
-            self.mask.drop_to(front)
+            self.before.drop_to(kept)
+            self.mask.drop_to(kept)
         return 0
 
     cdef int64_t count(self, int64_t front, int64_t to, int64_t back) noexcept:

@@ -1,8 +1,21 @@
 # cython: language_level=3
 """The states of a pushed window; see ``_pushed.pyx``."""
-from mta._core cimport Forest
-from mta._inside cimport ITEM, REAL, InputState, RawColumn
 from libc.stdint cimport int64_t
+
+from mta._core cimport Forest
+from mta._inside cimport ITEM, InputState, RawColumn
+from mta._kernel cimport Counter, Kernel, Lists
+from mta._monoids cimport Cell
+from mta._user cimport UserKernel
+from mta._vector cimport Vector
+
+
+cdef enum CellKind:
+    FLOAT_CELL
+    INT_CELL
+    UINT_CELL
+    BOOL_CELL
+    OBJECT_CELL
 
 
 cdef class StateForest:
@@ -13,17 +26,46 @@ cdef class StateForest:
     cdef int make(self) except -1
 
 
+cdef class Room:
+    cdef object room       # the array or the lists
+    cdef Lists lists       # None: an array
+    cdef Cell* cell        # its item
+    cdef CellKind kind
+    cdef RawColumn by_row  # what the rows are of that the kernel answers with; None: it does not
+
+    cdef object read(self)
+    cdef object value_of(self, Cell cell)
+
+
+cdef class Source:
+    cdef RawColumn column
+    cdef bint codes
+    cdef bint items        # what has no 8-byte form is read as codes
+    cdef bint skip_nan
+
+    cdef inline bint reads_codes(self) noexcept:
+        return self.codes or (self.items and self.column.type == ITEM)
+
+    cdef inline Vector rows(self):
+        return self.column.codes if self.reads_codes() else self.column.values_for(self.skip_nan)
+
+    cdef object array(self)
+
+
 cdef class KernelState:
     cdef object state
     cdef list outputs
     cdef InputState input
     cdef dict raw          # RawColumn by name
-    cdef object kernel
-    cdef object counter
+    cdef Kernel kernel
+    cdef Counter counter
+    cdef UserKernel user   # the kernel, if it is one
+    cdef bint moves        # it has to be told of every row
+    cdef list sources      # Source, one per column of the kernel
+    cdef list rooms        # Room, one per output
 
-    cdef int make(self, marks=*) except -1
-    cdef int make_again(self) except -1
+    cdef int make(self, marks) except -1
     cdef dict columns(self)
-    cdef object feed(self, feed)
-    cdef object value_of(self, output, room)
-    cdef list plain(self, output, items)
+    cdef int slide(self, int64_t front, int64_t to) except -1
+    cdef bint has_moved(self) except -1
+    cdef int attach(self) except -1

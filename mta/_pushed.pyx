@@ -1,11 +1,20 @@
 """What a pushed window computes with: a forest per monoid, a batch kernel for everything else."""
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t, uint64_t
+
+from mta._core cimport Forest
+from mta._inside cimport ITEM, REAL, InputState, RawColumn
+from mta._kernel cimport Counter, Kernel, Lists
+from mta._python_kernel import PythonKernel
+from mta._user cimport UserKernel
+from mta._vector cimport Vector
+
 import numpy as np
 
-from mta._bounds import GivenBounds
-from mta._kernel import Counter, Lists, slide
 from mta.frames import Column
 from mta.items import item_check
-from mta.kernels import answer_room, answers_rows, keeps_type, make_kernel
+from mta.kernels import answer_room, answers_rows, keeps_type, make_kernel, user_type
+from mta.plan import wanted_type
 
 KINDS = ("int", "int", "float", "other")    # of columns, by their types here
 
@@ -24,10 +33,69 @@ cdef class StateForest:
         return 0
 
 
+cdef class Room:
+    """Where a kernel writes one answer: an array of one item, or a list.
+
+    output : what it answers
+    columns : by name, as the kernels' table wants to see them
+    column : of the values that are answered; None where they are numbers of their own
+    """
+
+    def __cinit__(self, output, dict columns, RawColumn column):
+        cdef int64_t[::1] view
+        self.room = answer_room(output, columns, 1)
+        self.by_row = column if answers_rows(output.aggregate) else None
+        if isinstance(self.room, Lists):
+            self.lists = self.room
+            real = keeps_type(output.aggregate) and column.type == REAL
+            self.kind = FLOAT_CELL if real else INT_CELL
+        elif self.room.dtype == np.object_:
+            self.kind = OBJECT_CELL
+        else:
+            kinds = {"f": FLOAT_CELL, "u": UINT_CELL}
+            self.kind = kinds.get(self.room.dtype.kind, INT_CELL)
+            view = self.room.view(np.int64)
+            self.cell = <Cell*> &view[0]
+        if output.aggregate.fn == "monoid" and user_type(output.aggregate, columns) == "bool":
+            self.kind = BOOL_CELL
+
+    cdef object read(self):
+        """The answer as a Python value."""
+        if self.lists is not None:
+            return [self.value_of((<Cell*> self.lists.data)[k]) for k in range(self.lists.size)]
+        if self.kind == OBJECT_CELL:
+            return self.room[0]
+        return self.value_of(self.cell[0])
+
+    cdef object value_of(self, Cell cell):
+        if self.by_row is not None:
+            return self.by_row.object_at(cell.i) if cell.i >= 0 else None
+        if self.kind == FLOAT_CELL:
+            return cell.f
+        if self.kind == INT_CELL:
+            return cell.i
+        return cell.i != 0 if self.kind == BOOL_CELL else <uint64_t> cell.i
+
+
+cdef class Source:
+    """A column as a kernel reads it; `feed` is that of the plan."""
+
+    def __cinit__(self, feed, RawColumn column):
+        self.column = column
+        self.codes = feed.codes
+        self.items = feed.items is not None
+        self.skip_nan = feed.skip_nan
+
+    cdef object array(self):
+        rows = self.rows().view()
+        return rows if self.reads_codes() or self.column.type != REAL else rows.view(np.float64)
+
+
 cdef class KernelState:
     """A state with no forest: a batch kernel that is asked for one window at a time.
 
-    Its answers cost what the kernel costs a row, amortised, and a few microseconds of calls.
+    It reads the columns where they are: they are attached once, and again when they have moved. An
+    answer costs what the kernel costs a row, amortised.
     """
 
     def __init__(self, state, outputs, InputState input, dict raw):
@@ -35,20 +103,21 @@ cdef class KernelState:
         self.outputs = outputs
         self.input = input
         self.raw = raw
-        self.make()
+        self.sources = [Source(feed, raw[feed.column]) for feed in state.feeds]
+        self.make(())
 
-    cdef int make(self, marks=None) except -1:
+    cdef int make(self, marks) except -1:
         """A fresh kernel, which goes on from these marks."""
+        columns = self.columns()
         self.counter = Counter([])
-        self.kernel = make_kernel(self.state, self.outputs, self.columns(), self.counter)
+        self.kernel = make_kernel(self.state, self.outputs, columns, self.counter)
+        self.rooms = [Room(o, columns, self.raw[o.aggregate.column]) for o in self.outputs]
+        self.kernel.answer_to([(<Room> room).room for room in self.rooms])
+        self.user = self.kernel if isinstance(self.kernel, UserKernel) else None
+        self.moves = isinstance(self.kernel, PythonKernel)
         if marks:
             self.kernel.resume(tuple(marks))
         return 0
-
-    cdef int make_again(self) except -1:
-        """A fresh kernel, as a column has become one of another type."""
-        # Of sketches, where the windows began is the same whatever the values are.
-        return self.make(self.kernel.marks() if self.state.sketch is not None else None)
 
     cdef dict columns(self):
         """The columns as the kernels' table wants to see them: by type."""
@@ -59,49 +128,45 @@ cdef class KernelState:
             made[name] = Column(name, KINDS[column.type], None)
         return made
 
-    def answers(self, int64_t front, int64_t to):
-        """The answers over the rows [front, to), by question, where there are enough values."""
-        cdef RawColumn column = self.input.column
-        columns = self.columns()
-        if self.state.name == "ranks":
-            self.make()    # its tree wants the rows that leave, which have gone from here
-        room = [answer_room(o, columns, 1) for o in self.outputs]
-        mask = None if self.input.mask is None else self.input.mask.view()
-        self.counter.attach(mask, column.values.first)
-        self.kernel.attach([self.feed(f) for f in self.state.feeds], mask, column.values.first)
-        self.kernel.answer_to(room)
-        if self.state.sketch is not None:
-            self.kernel.items = column.items if column.type == ITEM else None
-        bounds = GivenBounds(np.array([front]), np.array([to]))
-        if slide(bounds, [self.counter], [self.kernel]) is not None:
+    cdef int slide(self, int64_t front, int64_t to) except -1:
+        """Answer over the rows [front, to), into the rooms."""
+        cdef Room room
+        if self.moves or self.has_moved():
+            self.attach()
+        self.kernel.scan.rows = to
+        for room in self.rooms:
+            if room.lists is not None:
+                room.lists.size = 0
+        self.counter.step(0, 1, &front, &to)
+        if self.kernel.step(0, 1, &front, &to) >= 0:
             raise OverflowError(f"{self.outputs[0].name}: the {self.outputs[0].aggregate.fn} does not "
                                 "fit in 64 bits")
-        return {o.question: self.value_of(o, x) for o, x in zip(self.outputs, room)}
+        return 0
 
-    cdef object feed(self, feed):
-        cdef RawColumn column = self.raw[feed.column]
-        if feed.codes or (feed.items and column.type == ITEM):
-            return column.codes.view()
-        values = column.values.view()
-        if column.type != REAL:
-            return values
-        values = values.view(np.float64)
-        return np.nan_to_num(values, posinf=np.inf, neginf=-np.inf) if feed.skip_nan else values
+    cdef bint has_moved(self) except -1:
+        """Whether the rows are no more where the kernel reads them."""
+        cdef Source source
+        cdef int place = 0
+        if self.user is not None and not self.user.checked:
+            return True
+        for source in self.sources:
+            if <const char*> self.kernel.scan.columns[place] != source.rows().origin():
+                return True
+            place += 1
+        if self.input.mask is None:
+            return self.kernel.scan.valid != NULL
+        return <const char*> self.kernel.scan.valid != self.input.mask.origin()
 
-    cdef object value_of(self, output, room):
-        if not isinstance(room, Lists):
-            return room[0] if room.dtype == object else self.plain(output, room)[0]
-        return self.plain(output, room.items())
-
-    cdef list plain(self, output, items):
-        """Cells, or the objects of rows, as a list of Python values."""
-        cdef RawColumn column = self.raw[output.aggregate.column]
-        if answers_rows(output.aggregate):
-            return [column.objects[row - column.values.first] if row >= 0 else None
-                    for row in items.tolist()]
-        if keeps_type(output.aggregate) and column.type == REAL:
-            items = items.view(np.float64)
-        return items.tolist()
+    cdef int attach(self) except -1:
+        cdef Source source
+        cdef RawColumn column = self.input.column
+        cdef int64_t first = column.values.first
+        mask = None if self.input.mask is None else self.input.mask.view()
+        self.counter.attach(mask, first)
+        self.kernel.attach([source.array() for source in self.sources], mask, first)
+        if self.state.sketch is not None:
+            self.kernel.items = column.items if column.type == ITEM else None
+        return 0
 
 
 def has_forest(state):
@@ -114,9 +179,11 @@ def make_column(str name, plan):
     """A column as its aggregates use it: as numbers, or as objects."""
     feeds = [feed for state in plan.states for feed in state.feeds if feed.column == name]
     taken = [o for o in plan.outputs if o.aggregate.column == name and answers_rows(o.aggregate)]
+    wanted = [wanted_type(o.aggregate, place) for o in plan.outputs
+              for place, column in enumerate(o.aggregate.columns) if column == name]
     return RawColumn(name, any([takes_numbers(feed) for feed in feeds]),
-                     bool(taken) or any([feed.codes or feed.items for feed in feeds]),
-                     item_checks(feeds))
+                     bool(taken) or any(feed.codes or feed.items for feed in feeds),
+                     "bools" in wanted, any(feed.skip_nan for feed in feeds), item_checks(feeds))
 
 
 cdef bint takes_numbers(feed) except -1:

@@ -30,3 +30,10 @@ cdef class Vector:
         """The item of this number, which must be live."""
         cdef int64_t place = self.start + number - self.first
         return (<int64_t*> self.data)[place] if self.wide else (<uint8_t*> self.data)[place]
+
+    cdef inline const char* origin(self) noexcept:
+        """Where the item number 0 would lie: changes only when the items move. NULL: there are none."""
+        cdef int64_t place = self.start - self.first
+        if self.end == self.start:
+            return NULL
+        return self.data + (place * 8 if self.wide else place)

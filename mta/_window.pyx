@@ -6,8 +6,8 @@ from mta._core cimport (
     MAX_PART, Forest, ForestOps, ForestState, find_output, forest_restart, highest_bit, lowest_bit,
 )
 from mta._inside cimport REAL, InputState, RawColumn, Times
-from mta._monoids cimport Cell, Output
-from mta._pushed cimport KernelState, StateForest
+from mta._monoids cimport EXTREME, Cell, Output
+from mta._pushed cimport KernelState, Room, StateForest
 
 import json
 from collections import namedtuple
@@ -24,6 +24,7 @@ from mta.snapshot import seal, unseal
 
 cdef enum:
     SINGLE_STEPS = 2
+    SPARED = 64    # rows that have left, beyond which as many as are inside are not kept
 
 
 cdef class Answer:
@@ -32,7 +33,8 @@ cdef class Answer:
     cdef InputState input     # None: counts rows
     cdef int state            # index of the forest, or -1
     cdef int kernel           # index of the kernel state, or -1
-    cdef object question      # what that is asked
+    cdef int place            # of the answer among those of the kernel
+    cdef bint truth           # it is a boolean
     cdef Output what
     cdef int64_t ddof
     cdef int64_t need
@@ -86,6 +88,7 @@ cdef class Window:
     cdef int64_t most         # rows that the policy keeps, or -1
     cdef int64_t front        # row numbers
     cdef int64_t back
+    cdef int64_t kept         # rows from here on are kept for the kernels, which go from window to window
     cdef int64_t base         # row number of the forests' position 0
     cdef bint deciding        # the policy is being asked
     cdef bint quick           # a push of a float may take `push_quick`
@@ -107,7 +110,7 @@ cdef class Window:
         self.inputs = list(inputs.values())
         self.forests = [StateForest(inputs[s.input], s) for s in forests]
         self.kernels = [KernelState(s, plan.asked(s), inputs[s.input], columns) for s in others]
-        self.answers = [make_answer(o, inputs, forests, others) for o in plan.outputs]
+        self.answers = [make_answer(o, inputs, forests, self.kernels) for o in plan.outputs]
         self.quick = (bare and self.most > 0 and len(self.forests) == len(self.raw) == 1
                       and not self.kernels and not (<RawColumn> self.raw[0]).taken)
         self.spec = repr((pairs, policy if policy is None or isinstance(policy, Last) else "policy"))
@@ -208,6 +211,10 @@ cdef class Window:
         if n < 0 or n > self.back - self.front:
             raise IndexError(f"n: can't drop {n} rows of {len(self)}")
         self.evict_to(self.front + n)
+        if self.kernels and self.front - self.kept > SPARED + self.back - self.front:
+            # Nobody has asked for long: begin again rather than keep what is gone.
+            self.make_kernels(self.marks())
+            self.kept = self.front
 
     def result(self):
         """The answers over the rows inside; null is None."""
@@ -219,15 +226,14 @@ cdef class Window:
         cdef Forest forest
         cdef int64_t count
         values = []
-        made = None
         if self.kernels:
-            made = [state.answers(self.front, self.back) for state in self.kernels]
+            self.slide_kernels()
         for answer in self.answers:
             count = self.count_of(answer, self.back)
             if count < answer.need:
                 values.append(None)
             elif answer.kernel >= 0:
-                values.append(made[answer.kernel][answer.question])
+                values.append(read_kernel(self.kernels, answer))
             elif answer.state < 0:
                 values.append(count)
             else:
@@ -235,6 +241,21 @@ cdef class Window:
                 forest.ops.query(&forest.state, part)
                 values.append(self.lower(answer, forest, part, count))
         return self.wrap(values)
+
+    cdef int slide_kernels(self) except -1:
+        """All of them, even if an answer of one does not fit: then those of the next window are the
+        same as ever."""
+        cdef KernelState state
+        error = None
+        for state in self.kernels:
+            try:
+                state.slide(self.front, self.back)
+            except Exception as raised:
+                error = error or raised
+        self.kept = self.front
+        if error is not None:
+            raise error
+        return 0
 
     cdef inline int check_idle(self) except -1:
         if self.deciding:
@@ -327,14 +348,15 @@ cdef class Window:
         cdef RawColumn column
         cdef InputState source
         cdef StateForest state
+        cdef int64_t kept = self.kept if self.kernels else front
         if front == self.front:
             return 0
         for state in self.forests:
             state.forest.ops.evict_to(&state.forest.state, front - self.base, NULL)
         for source in self.inputs:
-            source.drop_to(front)
+            source.drop_to(kept)
         for column in self.raw:
-            column.drop_to(front)
+            column.drop_to(front, kept)
         if self.times is not None:
             self.times.ticks.drop_to(front)
         self.front = front
@@ -348,7 +370,7 @@ cdef class Window:
                 self.rebuild(state)
         for other in self.kernels:
             if column.name in other.state.input.columns:
-                other.make_again()
+                other.make(other.kernel.marks())
         return 0
 
     cdef int rebuild(self, StateForest state) except -1:
@@ -364,18 +386,25 @@ cdef class Window:
             state.forest.insert_cell(cell, column.is_valid(row, state.input.skip_nan))
         return 0
 
+    cdef list marks(self):
+        return [list((<KernelState> state).kernel.marks()) for state in self.kernels]
+
+    cdef int make_kernels(self, list marks) except -1:
+        cdef KernelState state
+        for state, mine in zip(self.kernels, marks):
+            state.make(mine)
+        return 0
+
     # -------------------------------------------------------------------- the policy
 
     cdef int enforce(self) except -1:
-        cdef KernelState state
-        marks = [(<KernelState> other).kernel.marks() for other in self.kernels]
+        marks = self.marks()
         self.deciding = True
         try:
             front = self.policy_front()
         except BaseException:
             self.retract()
-            for state, mine in zip(self.kernels, marks):
-                state.make(mine)    # it has seen the row that is taken back
+            self.make_kernels(marks)    # they have seen the row that is taken back
             raise
         finally:
             self.deciding = False
@@ -413,9 +442,10 @@ cdef class Window:
 
     cdef object lower(self, Answer answer, Forest forest, const void* part, int64_t count):
         try:
-            return forest.lower(answer.what, part, answer.ddof if answer.ddof >= 0 else count)
+            value = forest.lower(answer.what, part, answer.ddof if answer.ddof >= 0 else count)
         except OverflowError:
             raise OverflowError(f"{answer.name}: the sum does not fit in 64 bits") from None
+        return value != 0 if answer.truth else value
 
     cdef object wrap(self, list values):
         return values[0] if self.make_result is None else tuple.__new__(self.make_result, values)
@@ -438,8 +468,7 @@ cdef class Window:
         parts = [np.array(head, "<i8").tobytes(), ticks]
         for column in self.raw:
             parts += column.parts()
-        marks = [list((<KernelState> state).kernel.marks()) for state in self.kernels]
-        parts.append(json.dumps(marks).encode())
+        parts.append(json.dumps(self.marks()).encode())
         return seal("window", self.spec, parts)
 
     @classmethod
@@ -491,7 +520,10 @@ cdef class Window:
         if not whole:
             raise SnapshotError("snapshot: damaged (the marks do not fit)")
         for state, mine in zip(self.kernels, marks):
-            state.make(mine)
+            if len(mine) != len(state.kernel.marks()):
+                raise SnapshotError("snapshot: damaged (the marks do not fit)")
+        self.make_kernels(marks)
+        self.kept = self.front
         return 0
 
 
@@ -550,13 +582,14 @@ cdef class Search:
         for state in self.window.kernels:
             # No tree over prefixes: the rows are gone through anew.
             state = KernelState(state.state, state.outputs, state.input, state.raw)
-            made.append(state.answers(self.window.front, to))
+            state.slide(self.window.front, to)
+            made.append(state)
         for answer in self.window.answers:
             count = self.window.count_of(answer, to)
             if count < answer.need:
                 values.append(None)
             elif answer.kernel >= 0:
-                values.append(made[answer.kernel][answer.question])
+                values.append(read_kernel(made, answer))
             elif answer.state < 0:
                 values.append(count)
             else:
@@ -592,16 +625,25 @@ def make_result_type(names):
         raise SpecError(f"aggs: {error}") from None
 
 
-cdef Answer make_answer(output, dict inputs, list states, list others):
+cdef object read_kernel(list kernels, Answer answer):
+    cdef KernelState state = kernels[answer.kernel]
+    return (<Room> state.rooms[answer.place]).read()
+
+
+cdef Answer make_answer(output, dict inputs, list states, list kernels):
     cdef Answer answer = Answer()
     answer.name = output.name
     answer.aggregate = output.aggregate
     answer.input = inputs[output.input] if output.input is not None else None
     answer.state = states.index(output.state) if output.state in states else -1
-    answer.kernel = others.index(output.state) if output.state in others else -1
-    answer.question = output.question
+    answer.kernel = -1
+    for number, state in enumerate(kernels):
+        if (<KernelState> state).state == output.state:
+            answer.kernel = number
+            answer.place = [o.question for o in (<KernelState> state).outputs].index(output.question)
+    answer.truth = output.aggregate.fn in ("any", "all")
     if answer.state >= 0:
-        answer.what = find_output(output.aggregate.fn)
+        answer.what = EXTREME if answer.truth else find_output(output.aggregate.fn)
     answer.ddof = output.aggregate.ddof if output.aggregate.fn in ("var", "std") else -1
     answer.need = output.need
     return answer

@@ -13,7 +13,7 @@ from pathlib import Path
 KERNEL_MAY = {"mta.errors"}
 HIGHER_MAY = {
     # The engine of single rows: compiled because a push must cost about one Python call.
-    "mta._pushed": {"mta.frames", "mta.items", "mta.kernels"},
+    "mta._pushed": {"mta.frames", "mta.items", "mta.kernels", "mta.plan"},
     "mta._window": {
         "mta._pushed",
         "mta.durations",
