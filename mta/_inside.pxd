@@ -16,7 +16,7 @@ cdef enum:
 
 cdef class RawColumn:
     cdef readonly str name
-    cdef bint numeric      # it has to hold numbers: `values` are used
+    cdef bint numeric      # it has to hold numbers: `values` are used; else they tell NaN, 1, from 0
     cdef bint taken        # its values are answers or are compared: `objects` and `codes` are used
     cdef object check      # None, or it may hold items: what is wrong with one, or None
     cdef dict items        # by code
@@ -71,18 +71,14 @@ cdef class RawColumn:
         if skip_nan and self.type == REAL:
             cell.i = self.values.at(row)
             return not isnan(cell.f)
-        if skip_nan and not self.numeric:
-            return not self.is_nan_object(self.object_at(row))
-        return True
+        return self.numeric or not skip_nan or not self.values.at(row)
 
     cdef inline bint is_now_valid(self, bint skip_nan) except -1:
         if not self.now_valid:
             return False
         if skip_nan and self.now_type == REAL:
             return not isnan(self.now.f)
-        if skip_nan and not self.numeric:
-            return not self.is_nan_object(self.now_object)
-        return True
+        return self.numeric or not skip_nan or not self.now.i
 
 
 cdef class InputState:

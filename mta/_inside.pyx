@@ -56,7 +56,7 @@ cdef class RawColumn:
                 return self.read_item(value, row)
         if self.numeric or self.check is not None:
             return self.read_number(value, row)
-        self.now.i = 0
+        self.now.i = self.is_nan_object(value)
         self.now_type = INTEGER
         self.now_valid = not is_null(value)
         if self.now_valid:

@@ -171,8 +171,7 @@ cdef class KernelState:
 
 def has_forest(state):
     """Whether the state is a monoid of the forest; the others are kept by a batch kernel."""
-    return (state.name in ("sum", "min", "max", "moments") and state.numerics == "compensated"
-            and state.overflow == "raise")
+    return state.name in ("sum", "min", "max", "moments") and state.numerics == "compensated"
 
 
 def make_column(str name, plan):

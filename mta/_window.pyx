@@ -6,7 +6,7 @@ from mta._core cimport (
     MAX_PART, Forest, ForestOps, ForestState, find_output, forest_restart, highest_bit, lowest_bit,
 )
 from mta._inside cimport REAL, InputState, RawColumn, Times
-from mta._monoids cimport EXTREME, Cell, Output
+from mta._monoids cimport EXTREME, MEAN, Cell, IntSum, Output
 from mta._pushed cimport KernelState, Room, StateForest
 
 import json
@@ -27,6 +27,12 @@ cdef enum:
     SPARED = 64    # rows that have left, beyond which as many as are inside are not kept
 
 
+cdef enum Overflow:
+    RAISE
+    WRAP
+    TO_FLOAT
+
+
 cdef class Answer:
     cdef str name
     cdef object aggregate
@@ -35,6 +41,7 @@ cdef class Answer:
     cdef int kernel           # index of the kernel state, or -1
     cdef int place            # of the answer among those of the kernel
     cdef bint truth           # it is a boolean
+    cdef Overflow overflow    # of a sum of integers
     cdef Output what
     cdef int64_t ddof
     cdef int64_t need
@@ -441,6 +448,10 @@ cdef class Window:
         return answer.input.count(self.front, to, self.back)
 
     cdef object lower(self, Answer answer, Forest forest, const void* part, int64_t count):
+        if answer.overflow != RAISE and forest.source == "int":
+            if answer.overflow == WRAP:
+                return <int64_t> (<const IntSum*> part).value
+            return forest.lower(MEAN, part, 1)
         try:
             value = forest.lower(answer.what, part, answer.ddof if answer.ddof >= 0 else count)
         except OverflowError:
@@ -515,10 +526,11 @@ cdef class Window:
         except ValueError:
             marks = None
         whole = isinstance(marks, list) and len(marks) == len(self.kernels) and all(
-            isinstance(mine, list) and all(type(x) is int and -2**63 <= x < 2**63 for x in mine)
-            for mine in marks)
+            isinstance(mine, list) and all(type(x) is int and -1 <= x <= self.back for x in mine)
+            for mine in marks)    # row numbers, all of them
         if not whole:
             raise SnapshotError("snapshot: damaged (the marks do not fit)")
+        self.make_kernels([[] for _ in marks])    # of the types that the columns have now
         for state, mine in zip(self.kernels, marks):
             if len(mine) != len(state.kernel.marks()):
                 raise SnapshotError("snapshot: damaged (the marks do not fit)")
@@ -642,6 +654,8 @@ cdef Answer make_answer(output, dict inputs, list states, list kernels):
             answer.kernel = number
             answer.place = [o.question for o in (<KernelState> state).outputs].index(output.question)
     answer.truth = output.aggregate.fn in ("any", "all")
+    if output.aggregate.fn == "sum" and output.aggregate.overflow != "raise":
+        answer.overflow = WRAP if output.aggregate.overflow == "wrap" else TO_FLOAT
     if answer.state >= 0:
         answer.what = EXTREME if answer.truth else find_output(output.aggregate.fn)
     answer.ddof = output.aggregate.ddof if output.aggregate.fn in ("var", "std") else -1
