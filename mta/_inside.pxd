@@ -51,6 +51,7 @@ cdef class RawColumn:
     cdef int read_number(self, value, int64_t row) except -1
     cdef int read_item(self, value, int64_t row) except -1
     cdef int check_type(self, int64_t row) except -1
+    cdef int read_int(self, value, int64_t row) except -1
     cdef int keep_object(self, value) except -1
     cdef int drop_object(self, value) except -1
     cdef object is_nan_object(self, value)

@@ -4,7 +4,7 @@ Each reads a Python value into `now` first, changing nothing else, and takes it 
 row of which one value can't be read has no effect.
 """
 from cpython.datetime cimport PyDateTime_Check, import_datetime
-from libc.stdint cimport INT64_MIN
+from libc.stdint cimport INT64_MAX, INT64_MIN
 
 import datetime as dt
 import json
@@ -17,6 +17,9 @@ from mta.errors import DataError, SnapshotError
 
 import_datetime()
 
+FLOATS = (float, np.floating)
+INTEGERS = (int, np.integer, np.bool_)
+NUMPY_SCALARS = (np.number, np.bool_, np.str_)
 NAN = object()    # stands for every NaN among objects
 EPOCH = dt.datetime(1970, 1, 1)
 EPOCH_UTC = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
@@ -48,7 +51,10 @@ cdef class RawColumn:
         self.known = {}
 
     cdef int read(self, value, int64_t row) except -1:
-        if isinstance(value, (np.number, np.bool_, np.str_)):
+        if type(value) is float and self.numeric and not self.truths:
+            self.now_object = value
+            return self.read_number(value, row)
+        if isinstance(value, NUMPY_SCALARS):
             value = value.item()
         self.now_object = value
         if self.check is not None:
@@ -85,26 +91,32 @@ cdef class RawColumn:
     cdef int read_number(self, value, int64_t row) except -1:
         self.now.i = 0
         self.now_valid = True
-        if self.truths and not isinstance(value, (bool, np.bool_)) and not is_null(value):
-            raise self.refuse(row, f"{value!r} is not a boolean")
         if type(value) is float:
             self.now_type = REAL
             self.now.f = value
+        elif type(value) is int:
+            self.read_int(value, row)
         elif is_null(value):
             self.now_type = self.type
             self.now_valid = False
-        elif isinstance(value, (float, np.floating)):
+        elif isinstance(value, FLOATS):
             self.read_number(float(value), row)
-        elif isinstance(value, (int, np.integer, np.bool_)):
-            if not -2**63 <= value < 2**63:
-                raise self.refuse(row, f"{value} does not fit in 64 bits")
-            self.now_type = INTEGER
-            self.now.i = value
+        elif isinstance(value, INTEGERS):
+            self.read_int(value, row)
         else:
             raise self.refuse(row, f"{value!r} is not a number")
+        if self.truths and self.now_valid and not isinstance(value, bool):
+            raise self.refuse(row, f"{value!r} is not a boolean")
         self.check_type(row)
         if self.now_type != self.type and self.type != UNKNOWN:
             self.check_change(row)
+        return 0
+
+    cdef int read_int(self, value, int64_t row) except -1:
+        if not INT64_MIN <= value <= INT64_MAX:
+            raise self.refuse(row, f"{value} does not fit in 64 bits")
+        self.now_type = INTEGER
+        self.now.i = value
         return 0
 
     cdef object refuse(self, int64_t row, str reason):
@@ -177,7 +189,7 @@ cdef class RawColumn:
         return 0
 
     cdef object is_nan_object(self, value):
-        return isinstance(value, (float, np.floating)) and value != value
+        return isinstance(value, FLOATS) and value != value
 
     cdef int retract(self) except -1:
         self.values.pop()
@@ -359,6 +371,8 @@ cdef class Times:
         return 0
 
     cdef object read_ticks(self, value, int64_t row):
+        if type(value) is int and INT64_MIN <= value <= INT64_MAX:
+            return value
         try:
             ticks = operator.index(value)
         except TypeError:

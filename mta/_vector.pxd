@@ -26,6 +26,11 @@ cdef class Vector:
         self.end += 1
         return 0
 
+    cdef inline void drop_one(self) noexcept:
+        """Drop the oldest item, which must be there."""
+        self.start += 1
+        self.first += 1
+
     cdef inline int64_t at(self, int64_t number) noexcept:
         """The item of this number, which must be live."""
         cdef int64_t place = self.start + number - self.first

@@ -1,4 +1,5 @@
 """Window: one window pushed by hand, row by row."""
+from cpython.object cimport PyObject
 from libc.math cimport isnan
 from libc.stdint cimport int64_t
 
@@ -6,7 +7,7 @@ from mta._core cimport (
     MAX_PART, Forest, ForestOps, ForestState, find_output, forest_restart, highest_bit, lowest_bit,
 )
 from mta._inside cimport REAL, InputState, RawColumn, Times
-from mta._monoids cimport EXTREME, MEAN, Cell, IntSum, Output
+from mta._monoids cimport EXTREME, MEAN, Cell, IntSum, Output, Wanted
 from mta._pushed cimport KernelState, Room, StateForest
 
 import json
@@ -118,7 +119,7 @@ cdef class Window:
         self.forests = [StateForest(inputs[s.input], s) for s in forests]
         self.kernels = [KernelState(s, plan.asked(s), inputs[s.input], columns) for s in others]
         self.answers = [make_answer(o, inputs, forests, self.kernels) for o in plan.outputs]
-        self.quick = (bare and self.most > 0 and len(self.forests) == len(self.raw) == 1
+        self.quick = (bare and (self.most > 0 or self.times is not None) and len(self.forests) == len(self.raw) == 1
                       and not self.kernels and not (<RawColumn> self.raw[0]).taken)
         self.spec = repr((pairs, policy if policy is None or isinstance(policy, Last) else "policy"))
 
@@ -164,9 +165,13 @@ cdef class Window:
 
         Any other exception, the policy's own included, leaves the window as it was.
         """
-        if self.quick and type(row) is float and time is None and not columns:
+        return self.push_row(row, time, columns)
+
+    cdef object push_row(self, row, time, dict columns):
+        """`push`; columns: None where no values are given by name."""
+        if self.quick and type(row) is float and not columns and (time is None) == (self.times is None):
             if (<RawColumn> self.raw[0]).type == REAL:
-                return self.push_quick(row)
+                return self.push_quick(row, time)
         self.check_idle()
         self.read(row, time, columns)
         if self.times is not None:
@@ -178,33 +183,46 @@ cdef class Window:
             self.enforce()
         return self.answer_now()
 
-    cdef object push_quick(self, double value):
+    cdef object push_quick(self, double value, time):
         """`push` of a float where one forest over one column of floats, none of them null so far, has
-        one answer and the policy counts rows: what is left of the general way, in the same order."""
+        one answer and the policy is `last`: what is left of the general way, in the same order."""
         cdef RawColumn column = self.raw[0]
         cdef StateForest state = self.forests[0]
         cdef Answer answer = self.answers[0]
         cdef ForestState* s = &state.forest.state
         cdef ForestOps* ops = state.forest.ops
         cdef char part[MAX_PART]
-        cdef Cell cell
+        cdef Cell cell, out
+        cdef int64_t front
         cell.f = value
         if column.valid is not None or state.input.before is not None or isnan(value):
             self.quick = False    # from now on there is more to do
-            return self.push(value)
-        if self.back - self.front == self.most:
-            ops.evict_to(s, self.front + 1 - self.base, NULL)
-            self.front += 1
-            column.values.drop_to(self.front)
+            return self.push_row(value, time, None)
+        if self.times is not None:
+            self.times.read(time, self.back)
+            front = self.times.first_inside(self.front, self.back)
+        else:
+            front = max(self.front, self.back + 1 - self.most)
+        if front == self.front + 1:
+            ops.evict_to(s, front - self.base, NULL)
+            column.front = self.front = front
+            column.values.drop_one()
+            if self.times is not None:
+                self.times.ticks.drop_one()
+        elif front > self.front:
+            self.evict_to(front)
         if self.front == self.back:
             self.restart()
         ops.insert(s, cell, True, NULL)
         column.values.append(cell.i)
+        if self.times is not None:
+            self.times.append()
         self.back += 1
         if self.back - self.front < answer.need:
             return None
         ops.query(s, part)
-        return self.lower(answer, state.forest, part, self.back - self.front)
+        self.lower_float(answer, s, ops, part, self.back - self.front, &out)
+        return out.f
 
     def evict(self, int64_t n=1):
         """Drop the n oldest rows.
@@ -280,9 +298,11 @@ cdef class Window:
                 self.read_time(time)
             return 0
         if isinstance(row, dict):
-            columns = {**row, **columns}
+            columns = {**row, **columns} if columns else row
         elif row is not None or (not columns and self.raw):
-            columns = {self.only_column(): row, **columns}
+            columns = {self.only_column(): row, **(columns or {})}
+        elif columns is None:
+            columns = {}
         for column in self.raw:
             if column.name not in columns:
                 raise DataError(f"row {self.back}: no value for column {column.name!r}")
@@ -458,8 +478,20 @@ cdef class Window:
             raise OverflowError(f"{answer.name}: the sum does not fit in 64 bits") from None
         return value != 0 if answer.truth else value
 
+    cdef inline int lower_float(self, Answer answer, ForestState* s, ForestOps* ops, const void* part,
+                                int64_t count, Cell* out) except -1:
+        """An answer over floats, which always fits."""
+        cdef Wanted wanted
+        wanted.what = answer.what
+        wanted.ddof = answer.ddof
+        wanted.lo = wanted.hi = NULL
+        wanted.counts = &count
+        wanted.out = out
+        ops.lower(&s.how, &wanted, part, 1)
+        return 0
+
     cdef object wrap(self, list values):
-        return values[0] if self.make_result is None else tuple.__new__(self.make_result, values)
+        return values[0] if self.make_result is None else new_tuple(self.make_result, values)
 
     # --------------------------------------------------------------------- snapshots
 
@@ -539,6 +571,23 @@ cdef class Window:
         return 0
 
 
+cdef extern from *:
+    """
+    /* An instance of a subclass of tuple, as tuple.__new__ makes it. */
+    static PyObject *mta_new_tuple(PyObject *type, PyObject *values) {
+        Py_ssize_t i, n = PyList_GET_SIZE(values);
+        PyObject *made = ((PyTypeObject *)type)->tp_alloc((PyTypeObject *)type, n);
+        for (i = 0; made && i < n; i++) {
+            PyObject *value = PyList_GET_ITEM(values, i);
+            Py_INCREF(value);
+            PyTuple_SET_ITEM(made, i, value);
+        }
+        return made;
+    }
+    """
+    object new_tuple "mta_new_tuple"(object type, list values)
+
+
 cdef class Search:
     """How far the policy lets the front go: the prefix so far, as one partial per forest."""
 
@@ -616,6 +665,49 @@ cdef class Search:
                 f"policy: not monotone: the oldest {self.window.back - self.window.front} rows would go, "
                 f"but not the oldest {self.row + 1 - self.window.front}")
         return 0
+
+
+# Python calls `push` through this: a method that takes **columns makes a dict at every call, and that
+# takes longer than a sum does. What is not a plain row goes to the method as it is written above.
+cdef extern from *:
+    """
+    typedef PyObject *(*mta_fast_call)(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
+    static PyMethodDef mta_push_method = {"push", NULL, METH_FASTCALL | METH_KEYWORDS, NULL};
+    static PyObject *mta_replace_push(PyObject *type, mta_fast_call call, const char *doc) {
+        PyObject *method;
+        mta_push_method.ml_meth = (PyCFunction)(void (*)(void))call;
+        mta_push_method.ml_doc = doc;
+        method = PyDescr_NewMethod((PyTypeObject *)type, &mta_push_method);
+        if (!method || PyDict_SetItemString(((PyTypeObject *)type)->tp_dict, "push", method) < 0) {
+            Py_XDECREF(method);
+            return NULL;
+        }
+        PyType_Modified((PyTypeObject *)type);
+        return method;
+    }
+    """
+    ctypedef object (*fast_call "mta_fast_call")(object, PyObject**, Py_ssize_t, PyObject*)
+    object replace_push "mta_replace_push"(object type, fast_call call, const char* doc)
+
+
+cdef object push_called(object self, PyObject** args, Py_ssize_t n, PyObject* names):
+    if names == NULL and n == 1:
+        return (<Window> self).push_row(<object> args[0], None, None)
+    if names == NULL and n == 2:
+        return (<Window> self).push_row(<object> args[0], <object> args[1], None)
+    columns = {}
+    if names != NULL:
+        for k, name in enumerate(<tuple> names):
+            columns[name] = <object> args[n + k]
+    if n > 2:
+        return PUSH(self, *[<object> args[k] for k in range(n)], **columns)
+    return (<Window> self).push_row(<object> args[0] if n else None, <object> args[1] if n == 2 else None,
+                                    columns)
+
+
+cdef object PUSH = Window.push
+cdef bytes PUSH_DOC = PUSH.__doc__.encode()
+replace_push(Window, <fast_call> push_called, <const char*> PUSH_DOC)
 
 
 def read_aggs(aggs):
