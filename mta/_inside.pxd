@@ -107,6 +107,7 @@ cdef class InputState:
 cdef class Times:
     cdef readonly str on
     cdef object range
+    cdef bint is_ticks     # integers; else times in nanoseconds
     cdef int64_t span
     cdef Vector ticks
     cdef int64_t now       # of the row being inserted

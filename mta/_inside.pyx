@@ -4,7 +4,7 @@ Each reads a Python value into `now` first, changing nothing else, and takes it 
 row of which one value can't be read has no effect.
 """
 from cpython.datetime cimport PyDateTime_Check, import_datetime
-from libc.stdint cimport INT64_MAX, INT64_MIN
+from libc.stdint cimport INT64_MIN
 
 import datetime as dt
 import json
@@ -14,6 +14,9 @@ from base64 import b64decode, b64encode
 import numpy as np
 
 from mta.errors import DataError, SnapshotError
+
+cdef extern from "Python.h":
+    long long PyLong_AsLongLongAndOverflow(object value, int* beyond) except? -1
 
 import_datetime()
 
@@ -113,10 +116,11 @@ cdef class RawColumn:
         return 0
 
     cdef int read_int(self, value, int64_t row) except -1:
-        if not INT64_MIN <= value <= INT64_MAX:
-            raise self.refuse(row, f"{value} does not fit in 64 bits")
+        cdef int beyond = 0
         self.now_type = INTEGER
-        self.now.i = value
+        self.now.i = PyLong_AsLongLongAndOverflow(value, &beyond)
+        if beyond:
+            raise self.refuse(row, f"{value} does not fit in 64 bits")
         return 0
 
     cdef object refuse(self, int64_t row, str reason):
@@ -358,12 +362,18 @@ cdef class Times:
         self.on = on
         self.range = range
         self.span = range.amount
+        self.is_ticks = range.ticks
         self.ticks = Vector()
 
     cdef int read(self, value, int64_t row) except -1:
+        cdef int64_t now
+        cdef int beyond = 1
         if value is None:
             raise DataError(f"row {row}: no time; give it as {self.on!r}")
-        now = self.read_ticks(value, row) if self.range.ticks else self.read_stamp(value, row)
+        if self.is_ticks and type(value) is int:
+            now = PyLong_AsLongLongAndOverflow(value, &beyond)
+        if beyond:
+            now = self.read_ticks(value, row) if self.is_ticks else self.read_stamp(value, row)
         if row > 0 and now < self.newest:
             raise self.refuse(value, row, "is before the row above it; a window takes rows in order "
                               "of time (mta.rolling sorts them)")
@@ -371,8 +381,6 @@ cdef class Times:
         return 0
 
     cdef object read_ticks(self, value, int64_t row):
-        if type(value) is int and INT64_MIN <= value <= INT64_MAX:
-            return value
         try:
             ticks = operator.index(value)
         except TypeError:

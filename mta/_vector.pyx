@@ -1,5 +1,10 @@
 """Vector: what a window keeps of its rows, in numbers that are never used twice."""
+from libc.string cimport memcpy, memmove
+
 import numpy as np
+
+cdef enum:
+    SPARE = 16
 
 
 cdef class Vector:
@@ -27,16 +32,19 @@ cdef class Vector:
     cdef int reserve(self, int64_t more) except -1:
         """Make room: move the live items to the front of this array or of one twice as large."""
         cdef int64_t live = self.end - self.start
+        cdef int width = 8 if self.wide else 1
         cdef char[::1] raw
-        room = self.array
-        # Moving within the array only pays where at least half of it is free.
+        # Moving within the array only pays where at least half of it is free. With some items to
+        # spare, a queue of constant length does so ever after.
         if 2 * (live + more) > self.capacity:
-            self.capacity = max(16, 2 * (live + more))
+            self.capacity = 2 * (live + more) + SPARE
             room = np.empty(self.capacity, self.array.dtype)
-        room[:live] = self.array[self.start:self.end]
-        self.array = room
-        raw = room.view(np.int8)
-        self.data = &raw[0]
+            raw = room.view(np.int8)
+            memcpy(&raw[0], self.data + self.start * width, live * width)
+            self.array = room
+            self.data = &raw[0]
+        else:
+            memmove(self.data, self.data + self.start * width, live * width)
         self.start = 0
         self.end = live
         return 0

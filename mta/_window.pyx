@@ -99,6 +99,7 @@ cdef class Window:
     cdef int64_t kept         # rows from here on are kept for the kernels, which go from window to window
     cdef int64_t base         # row number of the forests' position 0
     cdef bint deciding        # the policy is being asked
+    cdef tuple names          # of the columns, and of the time
     cdef bint quick           # a push of a float may take `push_quick`
 
     def __init__(self, aggs, policy=None):
@@ -121,6 +122,7 @@ cdef class Window:
         self.answers = [make_answer(o, inputs, forests, self.kernels) for o in plan.outputs]
         self.quick = (bare and (self.most > 0 or self.times is not None) and len(self.forests) == len(self.raw) == 1
                       and not self.kernels and not (<RawColumn> self.raw[0]).taken)
+        self.names = tuple(columns) + ((self.times.on,) if self.times is not None else ())
         self.spec = repr((pairs, policy if policy is None or isinstance(policy, Last) else "policy"))
 
     cdef int set_policy(self, policy) except -1:
@@ -695,6 +697,10 @@ cdef object push_called(object self, PyObject** args, Py_ssize_t n, PyObject* na
         return (<Window> self).push_row(<object> args[0], None, None)
     if names == NULL and n == 2:
         return (<Window> self).push_row(<object> args[0], <object> args[1], None)
+    if n == 0 and names != NULL and (<Window> self).quick and type(<object> args[0]) is float:
+        if (<Window> self).names == <tuple> names:
+            time = <object> args[1] if (<Window> self).times is not None else None
+            return (<Window> self).push_row(<object> args[0], time, None)
     columns = {}
     if names != NULL:
         for k, name in enumerate(<tuple> names):
