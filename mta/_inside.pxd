@@ -14,10 +14,16 @@ cdef enum:
     ITEM = 3        # what has no 8-byte form
 
 
+cdef class Known:
+    cdef int64_t code
+    cdef int64_t rows      # that hold it
+
+
 cdef class RawColumn:
     cdef readonly str name
     cdef bint numeric      # it has to hold numbers: `values` are used; else they tell NaN, 1, from 0
-    cdef bint taken        # its values are answers or are compared: `objects` and `codes` are used
+    cdef bint taken        # its values are answers or are compared: `objects` are used,
+    cdef bint coded        # and, where they are told from each other, `codes`
     cdef object check      # None, or it may hold items: what is wrong with one, or None
     cdef dict items        # by code
     cdef bint truths       # it has to hold booleans
@@ -29,7 +35,7 @@ cdef class RawColumn:
     cdef list objects      # where `taken`; None where they have been let go
     cdef int64_t objects_first    # row number of the first one in the list
     cdef Vector codes      # of the objects: equal for equal ones
-    cdef dict known        # by object: its code, and how many rows inside have it
+    cdef dict known        # Known by object
     cdef int64_t next_code
     cdef object now_object
     cdef Vector valid      # None until the first null
@@ -54,7 +60,7 @@ cdef class RawColumn:
     cdef int read_int(self, value, int64_t row) except -1
     cdef int keep_object(self, value) except -1
     cdef int drop_object(self, value) except -1
-    cdef object is_nan_object(self, value)
+    cdef bint is_nan_object(self, value) except -1
     cdef object object_bytes(self)
     cdef object read_objects(self, data, rows)
 

@@ -28,24 +28,29 @@ EPOCH = dt.datetime(1970, 1, 1)
 EPOCH_UTC = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 
+cdef class Known:
+    """An object inside."""
+
+
 cdef class RawColumn:
     """The values of one column inside the window: ints, or floats from the first float on; and,
     where answers are taken from it, the objects themselves.
 
     Rows that have left stay for as long as `drop_to` is told, for those who still have to let them go.
 
-    numeric, taken, truths, skipped : what its aggregates need, see ``_inside.pxd``
+    numeric, taken, truths, skipped, coded : what its aggregates need, see ``_inside.pxd``
     check : a function, where values may be items (texts, bytes), or have to be where `numeric` is
         false: what is wrong with one, or None. A column holds either numbers or items
     """
 
     def __cinit__(self, str name, bint numeric=True, bint taken=False, bint truths=False,
-                  bint skipped=False, check=None):
+                  bint skipped=False, bint coded=False, check=None):
         self.name = name
         self.numeric = numeric
         self.taken = taken
         self.truths = truths
         self.skipped = skipped
+        self.coded = coded
         self.check = check
         self.items = {}
         self.values = Vector()
@@ -54,12 +59,18 @@ cdef class RawColumn:
         self.known = {}
 
     cdef int read(self, value, int64_t row) except -1:
-        if type(value) is float and self.numeric and not self.truths:
-            self.now_object = value
-            return self.read_number(value, row)
-        if isinstance(value, NUMPY_SCALARS):
-            value = value.item()
         self.now_object = value
+        if type(value) is float:    # what comes most often
+            if self.numeric:
+                return self.read_number(value, row)
+            if self.check is not None:
+                return self.read_item(value, row)
+            self.now.i = isnan(<double> value)
+            self.now_type = INTEGER
+            self.now_valid = True
+            return 0
+        if isinstance(value, NUMPY_SCALARS):
+            value = self.now_object = value.item()
         if self.check is not None:
             if isinstance(value, (str, bytes)) or not (self.numeric or is_null(value)):
                 return self.read_item(value, row)
@@ -172,27 +183,39 @@ cdef class RawColumn:
         return 0
 
     cdef int keep_object(self, value) except -1:
-        """Append an object and its code."""
-        entry = self.known.setdefault(NAN if self.is_nan_object(value) else value, [self.next_code, 0])
-        self.next_code += entry[1] == 0
-        entry[1] += 1
-        if self.type == ITEM:
-            self.items[entry[0]] = value
+        """Append an object and, where they are told apart, its code."""
+        cdef Known entry
         self.objects.append(value)
-        self.codes.append(entry[0])
+        if not self.coded:
+            return 0
+        key = NAN if self.is_nan_object(value) else value
+        entry = self.known.get(key)
+        if entry is None:
+            entry = self.known[key] = Known()
+            entry.code = self.next_code
+            self.next_code += 1
+            if self.type == ITEM:
+                self.items[entry.code] = value
+        entry.rows += 1
+        self.codes.append(entry.code)
         return 0
 
     cdef int drop_object(self, value) except -1:
         """An object has left: its code is forgotten with its last row."""
+        cdef Known entry
+        if not self.coded:
+            return 0
         key = NAN if self.is_nan_object(value) else value
         entry = self.known[key]
-        entry[1] -= 1
-        if not entry[1]:
+        entry.rows -= 1
+        if not entry.rows:
             del self.known[key]
-            self.items.pop(entry[0], None)
+            self.items.pop(entry.code, None)
         return 0
 
-    cdef object is_nan_object(self, value):
+    cdef bint is_nan_object(self, value) except -1:
+        if type(value) is float:
+            return isnan(<double> value)
         return isinstance(value, FLOATS) and value != value
 
     cdef int retract(self) except -1:
@@ -203,7 +226,8 @@ cdef class RawColumn:
             self.valid.pop()
         if self.taken:
             self.drop_object(self.objects.pop())
-            self.codes.pop()
+            if self.coded:
+                self.codes.pop()
         return 0
 
     cdef int drop_to(self, int64_t front, int64_t kept) except -1:
@@ -211,7 +235,8 @@ cdef class RawColumn:
         self.front = front
         if self.taken:
             self.drop_objects(kept)
-            self.codes.drop_to(kept)
+            if self.coded:
+                self.codes.drop_to(kept)
         self.values.drop_to(kept)
         if self.clean is not None:
             self.clean.drop_to(kept)
@@ -223,7 +248,7 @@ cdef class RawColumn:
         """They leave a gap at the front of the list, which is closed when it is half of it: O(1)
         amortised."""
         cdef int64_t place
-        for place in range(self.codes.first - self.objects_first, kept - self.objects_first):
+        for place in range(self.values.first - self.objects_first, kept - self.objects_first):
             self.drop_object(self.objects[place])
             self.objects[place] = None
         if 2 * (kept - self.objects_first) > len(self.objects):

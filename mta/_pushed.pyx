@@ -180,9 +180,9 @@ def make_column(str name, plan):
     taken = [o for o in plan.outputs if o.aggregate.column == name and answers_rows(o.aggregate)]
     wanted = [wanted_type(o.aggregate, place) for o in plan.outputs
               for place, column in enumerate(o.aggregate.columns) if column == name]
-    return RawColumn(name, any([takes_numbers(feed) for feed in feeds]),
-                     bool(taken) or any(feed.codes or feed.items for feed in feeds),
-                     "bools" in wanted, any(feed.skip_nan for feed in feeds), item_checks(feeds))
+    coded = any(feed.codes or feed.items for feed in feeds)
+    return RawColumn(name, any([takes_numbers(feed) for feed in feeds]), bool(taken) or coded,
+                     "bools" in wanted, any(feed.skip_nan for feed in feeds), coded, item_checks(feeds))
 
 
 cdef bint takes_numbers(feed) except -1:

@@ -67,7 +67,11 @@ cdef class Window:
     doubles that ``mta.rolling`` gives for the same rows.
 
     Cost in combines per aggregate: insert 2 amortised, evict 1 amortised, evict(n) O(log n), result
-    1. Memory: the raw rows and two partials a row and aggregate.
+    1. Memory: the raw rows and two partials a row and aggregate. What is no monoid of the forest
+    (quantiles, counts of values, products, moments of higher order, ...) is kept by the kernels of
+    `rolling`, at their cost a row, amortised: O(log n) for quantiles, with no longer step, O(1) for
+    most. They let a row go when they are asked next; until then, and for one window at most, it is
+    kept. A function as policy asks them about prefixes of the window, which costs their length.
 
     Examples
     --------

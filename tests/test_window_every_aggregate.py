@@ -3,19 +3,22 @@ not depend on how long the window is."""
 
 from __future__ import annotations
 
+import json
 import math
 import time
 import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import mta
 from kinds import build, read
 from mta import agg
 from mta.errors import DataError, SnapshotError
+from mta.functions import FUNCTIONS
+from mta.snapshot import seal, unseal
 from oracle import Agg, differences
 from oracle import aggregate as by_definition
 from strategies import (
@@ -45,6 +48,7 @@ FAMILIES = {
 }
 NUMERICS = ("compensated", "exact", "fast")
 OVERFLOW = ("raise", "wrap", "float")
+FEWER = settings(max_examples=settings.default.max_examples // 4)  # of each family
 GAPS = st.lists(st.sampled_from([0, 0, 1, 1, 1, 2, 9]), min_size=60, max_size=60)
 
 
@@ -85,6 +89,7 @@ def same_answers(spec, columns, window, rows):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+@FEWER
 @given(st.data(), st.integers(1, 30))
 def test_row_windows_equal_rolling_bit_for_bit(family, draw, n):
     aggs, rows, columns = draw.draw(pushes(family))
@@ -94,6 +99,7 @@ def test_row_windows_equal_rolling_bit_for_bit(family, draw, n):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+@FEWER
 @given(st.data(), st.integers(1, 20))
 def test_time_windows_equal_rolling_bit_for_bit(family, draw, length):
     aggs, rows, columns = draw.draw(pushes(family))
@@ -104,6 +110,7 @@ def test_time_windows_equal_rolling_bit_for_bit(family, draw, length):
 
 
 @pytest.mark.parametrize("family", [f for f in FAMILIES if f != "numeric"])
+@FEWER
 @given(st.data(), st.lists(st.sampled_from(["insert", "insert", "evict", "ask", "push"])))
 def test_rows_that_come_and_go_by_hand(family, draw, steps):
     """Whatever has come and gone since the last answer."""
@@ -128,20 +135,23 @@ def test_rows_that_come_and_go_by_hand(family, draw, steps):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+@FEWER
 @given(st.data(), st.integers(1, 12))
 def test_a_restored_window_goes_on_exactly(family, draw, n):
     aggs, rows, _ = draw.draw(pushes(family))
-    made = {name: engine_agg(a) for name, a in aggs.items() if a.overflow != "raise" or not is_int(a)}
+    made = {
+        name: engine_agg(a) for name, a in aggs.items() if a.overflow != "raise" or not is_int(a)
+    }
     made["n"] = agg.count()
     rows, here = used(aggs, rows), draw.draw(st.integers(0, len(rows)))
     window, policy = mta.Window(made, mta.last(n)), mta.last(n)
     try:
         for row in rows[:here]:
-            push(window, row)
+            window.push(row)
         again = mta.Window.from_bytes(window.to_bytes(), made, policy)
         assert again.to_bytes() == window.to_bytes()
         for row in rows[here:]:
-            assert repr(push(again, row)) == repr(push(window, row))
+            assert repr(again.push(row)) == repr(window.push(row))
         assert again.to_bytes() == window.to_bytes()
     except OverflowError:
         pass
@@ -149,10 +159,6 @@ def test_a_restored_window_goes_on_exactly(family, draw, n):
 
 def is_int(a):
     return a.col == "i" and a.fn in ("sum", "product")
-
-
-def push(window, row):
-    return window.push(row)
 
 
 # ---- long windows ----------------------------------------------------------------------------
@@ -273,14 +279,21 @@ def test_an_answer_that_does_not_fit_is_back_once_it_does(aggregate):
 @example([2**53, 0.5, 2**53])
 @given(st.lists(st.one_of(st.integers(-5, 2**53), st.floats(-5, 5)), max_size=30))
 def test_integers_that_become_floats_keep_their_ranks(values):
-    made = {"m": agg.median("x"), "t": agg.top_k("x", 3), "s": agg.skew("x"), "n": agg.count_distinct("x")}
+    made = {
+        "m": agg.median("x"),
+        "t": agg.top_k("x", 3),
+        "s": agg.skew("x"),
+        "n": agg.count_distinct("x"),
+    }
     floats = [float(v) for v in values]
     rolled = read(mta.rolling(4).agg(**made)(build("pyarrow", {"x": ("float64", floats)})))
     window = mta.Window(made, mta.last(4))
     for k, (v, expected) in enumerate(zip(values, rolled, strict=True)):
         got = window.push(x=v)
         # The third power of integers has more digits than that of the doubles that they are.
-        assert (got.m, got.t, got.n) == (expected["m"], expected["t"], expected["n"]), values[: k + 1]
+        assert (got.m, got.t, got.n) == (expected["m"], expected["t"], expected["n"]), values[
+            : k + 1
+        ]
 
 
 def test_a_policy_of_ones_own_sees_every_aggregate():
@@ -297,14 +310,10 @@ def test_a_policy_of_ones_own_sees_every_aggregate():
 
 
 def test_a_snapshot_with_other_marks_is_refused():
-    import json
-
-    from mta.snapshot import seal, unseal
-
     window = mta.Window(agg.skew("x"), mta.last(3))
     for x in (1.0, 2.0, 5.0, 7.0):
         window.push(x)
-    spec = repr((((window_name(), agg.skew("x")),), mta.last(3)))
+    spec = repr((((agg.skew("x").default_name, agg.skew("x")),), mta.last(3)))
     parts = unseal("window", spec, window.to_bytes())
     for wrong in ([], [[]], [[1, 2]], [["1"]], [[2**63]], [[1], [1]], {}, 3):
         data_ = seal("window", spec, [*parts[:-1], json.dumps(wrong).encode()])
@@ -312,13 +321,6 @@ def test_a_snapshot_with_other_marks_is_refused():
             mta.Window.from_bytes(data_, agg.skew("x"), mta.last(3))
 
 
-def window_name():
-    return agg.skew("x").default_name
-
-
-def test_holistic_aggregates_have_a_window_each():
-    """The families above name every function there is."""
-    from mta.functions import FUNCTIONS
-
+def test_the_families_name_every_function():
     named = {fn for fns, _, _ in FAMILIES.values() for fn in fns} | {"count", "count_all", "monoid"}
     assert set(FUNCTIONS) <= named and set(HOLISTIC) <= named

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import deque
 from dataclasses import dataclass
 from math import sqrt
@@ -36,11 +37,12 @@ class Push(Subject):
     title = "Push: one row at a time from Python"
     note = (
         "deque: what one writes by hand, a collections.deque with a running total (for max, a "
-        "monotonic deque). pandas, polars and bottleneck have nothing of the kind."
+        "monotonic deque; for median, a sorted list besides; for count_distinct, a dict of counts). "
+        "pandas, polars and bottleneck have nothing of the kind."
     )
     axes: ClassVar[Axes] = {
         "windows": ("rows", "time"),
-        "aggregate": ("sum", "max", "std"),
+        "aggregate": ("sum", "max", "std", "median", "count_distinct"),
         "window": WINDOWS,
     }
 
@@ -128,4 +130,44 @@ class DequeStd:
         return sqrt(max(self.squares - self.total**2 / n, 0.0) / (n - 1)) if n > 1 else float("nan")
 
 
-PEERS: dict[str, Any] = {"sum": DequeSum, "max": DequeMax, "std": DequeStd}
+class DequeMedian:
+    """Values in order of time and, found by bisection, in order."""
+
+    def __init__(self, span: int) -> None:
+        self.span, self.rows, self.ordered = span, deque[tuple[int, float]](), list[float]()
+
+    def push(self, x: float, t: int) -> float:
+        rows, ordered, edge = self.rows, self.ordered, t - self.span
+        rows.append((t, x))
+        insort(ordered, x)
+        while rows[0][0] <= edge:
+            del ordered[bisect_left(ordered, rows.popleft()[1])]
+        middle = len(ordered) // 2
+        return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+class DequeDistinct:
+    """How often every value is inside."""
+
+    def __init__(self, span: int) -> None:
+        self.span, self.rows, self.counts = span, deque[tuple[int, float]](), dict[float, int]()
+
+    def push(self, x: float, t: int) -> int:
+        rows, counts, edge = self.rows, self.counts, t - self.span
+        rows.append((t, x))
+        counts[x] = counts.get(x, 0) + 1
+        while rows[0][0] <= edge:
+            _, old = rows.popleft()
+            counts[old] -= 1
+            if not counts[old]:
+                del counts[old]
+        return len(counts)
+
+
+PEERS: dict[str, Any] = {
+    "sum": DequeSum,
+    "max": DequeMax,
+    "std": DequeStd,
+    "median": DequeMedian,
+    "count_distinct": DequeDistinct,
+}
