@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t
 from mta._core cimport Forest
 from mta._inside cimport ITEM, InputState, RawColumn
 from mta._kernel cimport Counter, Kernel, Lists
-from mta._monoids cimport Cell
+from mta._monoids cimport Cell, Output
 from mta._user cimport UserKernel
 from mta._vector cimport Vector
 
@@ -69,3 +69,29 @@ cdef class KernelState:
     cdef int slide(self, int64_t front, int64_t to) except -1
     cdef bint has_moved(self) except -1
     cdef int attach(self) except -1
+
+
+cdef enum Overflow:
+    RAISE
+    WRAP
+    TO_FLOAT
+
+
+cdef class Answer:
+    cdef str name
+    cdef InputState input     # None: counts rows
+    cdef int state            # index of the forest, or -1
+    cdef int kernel           # index of the kernel state, or -1
+    cdef int place            # of the answer among those of the kernel
+    cdef bint truth           # it is a boolean
+    cdef Overflow overflow    # of a sum of integers
+    cdef Output what
+    cdef int64_t ddof
+    cdef int64_t need
+
+    cdef object read(self, list kernels)
+    cdef object lower(self, Forest forest, const void* part, int64_t count)
+    cdef double lower_float(self, Forest forest, const void* part, int64_t count) noexcept
+
+
+cdef Answer make_answer(output, dict inputs, list states, list kernels)

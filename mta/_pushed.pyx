@@ -1,10 +1,10 @@
 """What a pushed window computes with: a forest per monoid, a batch kernel for everything else."""
-from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint64_t
 
-from mta._core cimport Forest
+from mta._core cimport Forest, find_output
 from mta._inside cimport ITEM, REAL, InputState, RawColumn
 from mta._kernel cimport Counter, Kernel, Lists
+from mta._monoids cimport EXTREME, MEAN, Cell, IntSum, Wanted
 from mta._python_kernel import PythonKernel
 from mta._user cimport UserKernel
 from mta._vector cimport Vector
@@ -167,6 +167,60 @@ cdef class KernelState:
         if self.state.sketch is not None:
             self.kernel.items = column.items if column.type == ITEM else None
         return 0
+
+
+cdef class Answer:
+    """One answer: where it comes from, and what of it."""
+
+    cdef object read(self, list kernels):
+        """What the kernel has answered."""
+        cdef KernelState state = kernels[self.kernel]
+        return (<Room> state.rooms[self.place]).read()
+
+    cdef object lower(self, Forest forest, const void* part, int64_t count):
+        """What a partial over so many values comes to."""
+        if self.overflow != RAISE and forest.source == "int":
+            if self.overflow == WRAP:
+                return <int64_t> (<const IntSum*> part).value
+            return forest.lower(MEAN, part, 1)
+        try:
+            value = forest.lower(self.what, part, self.ddof if self.ddof >= 0 else count)
+        except OverflowError:
+            raise OverflowError(f"{self.name}: the sum does not fit in 64 bits") from None
+        return value != 0 if self.truth else value
+
+    cdef double lower_float(self, Forest forest, const void* part, int64_t count) noexcept:
+        """The same over floats, where every answer fits."""
+        cdef Wanted wanted
+        cdef Cell out
+        wanted.what = self.what
+        wanted.ddof = self.ddof
+        wanted.lo = wanted.hi = NULL
+        wanted.counts = &count
+        wanted.out = &out
+        forest.ops.lower(&forest.state.how, &wanted, part, 1)
+        return out.f
+
+
+cdef Answer make_answer(output, dict inputs, list states, list kernels):
+    cdef Answer answer = Answer()
+    aggregate = output.aggregate
+    answer.name = output.name
+    answer.input = inputs[output.input] if output.input is not None else None
+    answer.state = states.index(output.state) if output.state in states else -1
+    answer.kernel = -1
+    for number, state in enumerate(kernels):
+        if (<KernelState> state).state == output.state:
+            answer.kernel = number
+            answer.place = [o.question for o in (<KernelState> state).outputs].index(output.question)
+    answer.truth = aggregate.fn in ("any", "all")
+    if aggregate.fn == "sum" and aggregate.overflow != "raise":
+        answer.overflow = WRAP if aggregate.overflow == "wrap" else TO_FLOAT
+    if answer.state >= 0:
+        answer.what = EXTREME if answer.truth else find_output(aggregate.fn)
+    answer.ddof = aggregate.ddof if aggregate.fn in ("var", "std") else -1
+    answer.need = output.need
+    return answer
 
 
 def has_forest(state):

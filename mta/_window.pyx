@@ -4,11 +4,11 @@ from libc.math cimport isnan
 from libc.stdint cimport int64_t
 
 from mta._core cimport (
-    MAX_PART, Forest, ForestOps, ForestState, find_output, forest_restart, highest_bit, lowest_bit,
+    MAX_PART, Forest, ForestOps, ForestState, forest_restart, highest_bit, lowest_bit,
 )
 from mta._inside cimport REAL, InputState, RawColumn, Times
-from mta._monoids cimport EXTREME, MEAN, Cell, IntSum, Output, Wanted
-from mta._pushed cimport KernelState, Room, StateForest
+from mta._monoids cimport Cell
+from mta._pushed cimport Answer, KernelState, StateForest, make_answer
 
 import json
 from collections import namedtuple
@@ -23,29 +23,15 @@ from mta.plan import make_plan
 from mta.policies import Last
 from mta.snapshot import seal, unseal
 
+cdef extern from "_push_call.h":
+    ctypedef object (*fast_call "mta_fast_call")(object, PyObject**, Py_ssize_t, PyObject*)
+    object replace_push "mta_replace_push"(object type, fast_call call, const char* doc)
+    object new_tuple "mta_new_tuple"(object type, list values)
+
+
 cdef enum:
     SINGLE_STEPS = 2
     SPARED = 64    # rows that have left, beyond which as many as are inside are not kept
-
-
-cdef enum Overflow:
-    RAISE
-    WRAP
-    TO_FLOAT
-
-
-cdef class Answer:
-    cdef str name
-    cdef object aggregate
-    cdef InputState input     # None: counts rows
-    cdef int state            # index of the forest, or -1
-    cdef int kernel           # index of the kernel state, or -1
-    cdef int place            # of the answer among those of the kernel
-    cdef bint truth           # it is a boolean
-    cdef Overflow overflow    # of a sum of integers
-    cdef Output what
-    cdef int64_t ddof
-    cdef int64_t need
 
 
 cdef class Window:
@@ -71,7 +57,7 @@ cdef class Window:
     (quantiles, counts of values, products, moments of higher order, ...) is kept by the kernels of
     `rolling`, at their cost a row, amortised: O(log n) for quantiles, with no longer step, O(1) for
     most. They let a row go when they are asked next; until then, and for one window at most, it is
-    kept. A function as policy asks them about prefixes of the window, which costs their length.
+    kept. A function as policy costs O(k log k) rows more where k rows go.
 
     Examples
     --------
@@ -198,7 +184,7 @@ cdef class Window:
         cdef ForestState* s = &state.forest.state
         cdef ForestOps* ops = state.forest.ops
         cdef char part[MAX_PART]
-        cdef Cell cell, out
+        cdef Cell cell
         cdef int64_t front
         cell.f = value
         if column.valid is not None or state.input.before is not None or isnan(value):
@@ -227,8 +213,7 @@ cdef class Window:
         if self.back - self.front < answer.need:
             return None
         ops.query(s, part)
-        self.lower_float(answer, s, ops, part, self.back - self.front, &out)
-        return out.f
+        return answer.lower_float(state.forest, part, self.back - self.front)
 
     def evict(self, int64_t n=1):
         """Drop the n oldest rows.
@@ -264,13 +249,13 @@ cdef class Window:
             if count < answer.need:
                 values.append(None)
             elif answer.kernel >= 0:
-                values.append(read_kernel(self.kernels, answer))
+                values.append(answer.read(self.kernels))
             elif answer.state < 0:
                 values.append(count)
             else:
                 forest = (<StateForest> self.forests[answer.state]).forest
                 forest.ops.query(&forest.state, part)
-                values.append(self.lower(answer, forest, part, count))
+                values.append(answer.lower(forest, part, count))
         return self.wrap(values)
 
     cdef int slide_kernels(self) except -1:
@@ -447,7 +432,7 @@ cdef class Window:
     cdef int64_t policy_front(self) except -1:
         """The first row that stays: O(log n) calls of the policy, two where one row goes."""
         cdef Search search = Search(self)
-        cdef int level, k
+        cdef int level, k, reach = 1
         # Most pushes drop a row or none, so single steps come first (MTA, combined enforcement).
         for k in range(SINGLE_STEPS):
             if not search.take(0):
@@ -455,6 +440,9 @@ cdef class Window:
                 return search.row
         while search.row < self.back:
             level = search.top()
+            if self.kernels:    # a prefix costs its length there, so none is far longer than what goes
+                level = min(level, reach)
+                reach += 1
             if search.take(level):
                 continue
             # The first row that stays lies in this node.
@@ -472,29 +460,6 @@ cdef class Window:
         if answer.input is None:
             return to - self.front
         return answer.input.count(self.front, to, self.back)
-
-    cdef object lower(self, Answer answer, Forest forest, const void* part, int64_t count):
-        if answer.overflow != RAISE and forest.source == "int":
-            if answer.overflow == WRAP:
-                return <int64_t> (<const IntSum*> part).value
-            return forest.lower(MEAN, part, 1)
-        try:
-            value = forest.lower(answer.what, part, answer.ddof if answer.ddof >= 0 else count)
-        except OverflowError:
-            raise OverflowError(f"{answer.name}: the sum does not fit in 64 bits") from None
-        return value != 0 if answer.truth else value
-
-    cdef inline int lower_float(self, Answer answer, ForestState* s, ForestOps* ops, const void* part,
-                                int64_t count, Cell* out) except -1:
-        """An answer over floats, which always fits."""
-        cdef Wanted wanted
-        wanted.what = answer.what
-        wanted.ddof = answer.ddof
-        wanted.lo = wanted.hi = NULL
-        wanted.counts = &count
-        wanted.out = out
-        ops.lower(&s.how, &wanted, part, 1)
-        return 0
 
     cdef object wrap(self, list values):
         return values[0] if self.make_result is None else new_tuple(self.make_result, values)
@@ -577,23 +542,6 @@ cdef class Window:
         return 0
 
 
-cdef extern from *:
-    """
-    /* An instance of a subclass of tuple, as tuple.__new__ makes it. */
-    static PyObject *mta_new_tuple(PyObject *type, PyObject *values) {
-        Py_ssize_t i, n = PyList_GET_SIZE(values);
-        PyObject *made = ((PyTypeObject *)type)->tp_alloc((PyTypeObject *)type, n);
-        for (i = 0; made && i < n; i++) {
-            PyObject *value = PyList_GET_ITEM(values, i);
-            Py_INCREF(value);
-            PyTuple_SET_ITEM(made, i, value);
-        }
-        return made;
-    }
-    """
-    object new_tuple "mta_new_tuple"(object type, list values)
-
-
 cdef class Search:
     """How far the policy lets the front go: the prefix so far, as one partial per forest."""
 
@@ -656,12 +604,12 @@ cdef class Search:
             if count < answer.need:
                 values.append(None)
             elif answer.kernel >= 0:
-                values.append(read_kernel(made, answer))
+                values.append(answer.read(made))
             elif answer.state < 0:
                 values.append(count)
             else:
                 forest = (<StateForest> self.window.forests[answer.state]).forest
-                values.append(self.window.lower(answer, forest, part + MAX_PART * answer.state, count))
+                values.append(answer.lower(forest, part + MAX_PART * answer.state, count))
         return self.window.wrap(values)
 
     cdef int check_monotone(self) except -1:
@@ -675,27 +623,6 @@ cdef class Search:
 
 # Python calls `push` through this: a method that takes **columns makes a dict at every call, and that
 # takes longer than a sum does. What is not a plain row goes to the method as it is written above.
-cdef extern from *:
-    """
-    typedef PyObject *(*mta_fast_call)(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
-    static PyMethodDef mta_push_method = {"push", NULL, METH_FASTCALL | METH_KEYWORDS, NULL};
-    static PyObject *mta_replace_push(PyObject *type, mta_fast_call call, const char *doc) {
-        PyObject *method;
-        mta_push_method.ml_meth = (PyCFunction)(void (*)(void))call;
-        mta_push_method.ml_doc = doc;
-        method = PyDescr_NewMethod((PyTypeObject *)type, &mta_push_method);
-        if (!method || PyDict_SetItemString(((PyTypeObject *)type)->tp_dict, "push", method) < 0) {
-            Py_XDECREF(method);
-            return NULL;
-        }
-        PyType_Modified((PyTypeObject *)type);
-        return method;
-    }
-    """
-    ctypedef object (*fast_call "mta_fast_call")(object, PyObject**, Py_ssize_t, PyObject*)
-    object replace_push "mta_replace_push"(object type, fast_call call, const char* doc)
-
-
 cdef object push_called(object self, PyObject** args, Py_ssize_t n, PyObject* names):
     if names == NULL and n == 1:
         return (<Window> self).push_row(<object> args[0], None, None)
@@ -737,29 +664,3 @@ def make_result_type(names):
         return namedtuple("Answers", names)
     except ValueError as error:
         raise SpecError(f"aggs: {error}") from None
-
-
-cdef object read_kernel(list kernels, Answer answer):
-    cdef KernelState state = kernels[answer.kernel]
-    return (<Room> state.rooms[answer.place]).read()
-
-
-cdef Answer make_answer(output, dict inputs, list states, list kernels):
-    cdef Answer answer = Answer()
-    answer.name = output.name
-    answer.aggregate = output.aggregate
-    answer.input = inputs[output.input] if output.input is not None else None
-    answer.state = states.index(output.state) if output.state in states else -1
-    answer.kernel = -1
-    for number, state in enumerate(kernels):
-        if (<KernelState> state).state == output.state:
-            answer.kernel = number
-            answer.place = [o.question for o in (<KernelState> state).outputs].index(output.question)
-    answer.truth = output.aggregate.fn in ("any", "all")
-    if output.aggregate.fn == "sum" and output.aggregate.overflow != "raise":
-        answer.overflow = WRAP if output.aggregate.overflow == "wrap" else TO_FLOAT
-    if answer.state >= 0:
-        answer.what = EXTREME if answer.truth else find_output(output.aggregate.fn)
-    answer.ddof = output.aggregate.ddof if output.aggregate.fn in ("var", "std") else -1
-    answer.need = output.need
-    return answer

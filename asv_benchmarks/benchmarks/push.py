@@ -36,8 +36,8 @@ class Push(Subject):
     place = 6
     title = "Push: one row at a time from Python"
     note = (
-        "deque: what one writes by hand, a collections.deque with a running total (for max, a "
-        "monotonic deque; for median, a sorted list besides; for count_distinct, a dict of counts). "
+        "deque: what one writes by hand, a collections.deque and a total (for max, a "
+        "monotonic deque, for median, a sorted list too, for count_distinct a dict of counts). "
         "pandas, polars and bottleneck have nothing of the kind."
     )
     axes: ClassVar[Axes] = {
