@@ -9,7 +9,7 @@ typedef PyObject *(*mta_fast_call)(PyObject *, PyObject *const *, Py_ssize_t, Py
 static PyMethodDef mta_push_method = {"push", NULL, METH_FASTCALL | METH_KEYWORDS, NULL};
 
 /* Make `call` the method `push` of a type; `doc` has to stay. */
-static PyObject *mta_replace_push(PyObject *type, mta_fast_call call, const char *doc) {
+static inline PyObject *mta_replace_push(PyObject *type, mta_fast_call call, const char *doc) {
     PyObject *method;
     mta_push_method.ml_meth = (PyCFunction)(void (*)(void))call;
     mta_push_method.ml_doc = doc;
@@ -23,7 +23,7 @@ static PyObject *mta_replace_push(PyObject *type, mta_fast_call call, const char
 }
 
 /* An instance of a subclass of tuple, as tuple.__new__ makes it. */
-static PyObject *mta_new_tuple(PyObject *type, PyObject *values) {
+static inline PyObject *mta_new_tuple(PyObject *type, PyObject *values) {
     Py_ssize_t i, n = PyList_GET_SIZE(values);
     PyObject *made = ((PyTypeObject *)type)->tp_alloc((PyTypeObject *)type, n);
     for (i = 0; made && i < n; i++) {

@@ -3,12 +3,12 @@ from cpython.object cimport PyObject
 from libc.math cimport isnan
 from libc.stdint cimport int64_t
 
-from mta._core cimport (
-    MAX_PART, Forest, ForestOps, ForestState, forest_restart, highest_bit, lowest_bit,
-)
+from mta._core cimport MAX_PART, ForestOps, ForestState
+from mta._held cimport Held
 from mta._inside cimport REAL, InputState, RawColumn, Times
 from mta._monoids cimport Cell
 from mta._pushed cimport Answer, KernelState, StateForest, make_answer
+from mta._search cimport Search
 
 import json
 from collections import namedtuple
@@ -26,15 +26,13 @@ from mta.snapshot import seal, unseal
 cdef extern from "_push_call.h":
     ctypedef object (*fast_call "mta_fast_call")(object, PyObject**, Py_ssize_t, PyObject*)
     object replace_push "mta_replace_push"(object type, fast_call call, const char* doc)
-    object new_tuple "mta_new_tuple"(object type, list values)
 
 
 cdef enum:
-    SINGLE_STEPS = 2
     SPARED = 64    # rows that have left, beyond which as many as are inside are not kept
 
 
-cdef class Window:
+cdef class Window(Held):
     """One window over rows that are pushed by hand.
 
     Parameters
@@ -75,19 +73,8 @@ cdef class Window:
     """
 
     cdef readonly object policy
-    cdef list raw             # RawColumn
-    cdef list inputs          # InputState
-    cdef list forests         # StateForest
-    cdef list kernels         # KernelState: what has no forest
-    cdef list answers         # Answer
-    cdef object make_result   # None: bare
     cdef str spec
-    cdef Times times          # None: the policy asks for none
     cdef int64_t most         # rows that the policy keeps, or -1
-    cdef int64_t front        # row numbers
-    cdef int64_t back
-    cdef int64_t kept         # rows from here on are kept for the kernels, which go from window to window
-    cdef int64_t base         # row number of the forests' position 0
     cdef bint deciding        # the policy is being asked
     cdef tuple names          # of the columns, and of the time
     cdef bint quick           # a push of a float may take `push_quick`
@@ -236,43 +223,6 @@ cdef class Window:
         """The answers over the rows inside; null is None."""
         return self.answer_now()
 
-    cdef object answer_now(self):
-        cdef char part[MAX_PART]
-        cdef Answer answer
-        cdef Forest forest
-        cdef int64_t count
-        values = []
-        if self.kernels:
-            self.slide_kernels()
-        for answer in self.answers:
-            count = self.count_of(answer, self.back)
-            if count < answer.need:
-                values.append(None)
-            elif answer.kernel >= 0:
-                values.append(answer.read(self.kernels))
-            elif answer.state < 0:
-                values.append(count)
-            else:
-                forest = (<StateForest> self.forests[answer.state]).forest
-                forest.ops.query(&forest.state, part)
-                values.append(answer.lower(forest, part, count))
-        return self.wrap(values)
-
-    cdef int slide_kernels(self) except -1:
-        """All of them, even if an answer of one does not fit: then those of the next window are the
-        same as ever."""
-        cdef KernelState state
-        error = None
-        for state in self.kernels:
-            try:
-                state.slide(self.front, self.back)
-            except Exception as raised:
-                error = error or raised
-        self.kept = self.front
-        if error is not None:
-            raise error
-        return 0
-
     cdef inline int check_idle(self) except -1:
         if self.deciding:
             raise PolicyError("policy: may not change the window that asks it")
@@ -317,109 +267,13 @@ cdef class Window:
             raise DataError("time: the policy of this window uses none")
         return self.times.read(value, self.back)
 
-    # --------------------------------------------------------------- rows in and out
-
-    cdef int append(self) except -1:
-        cdef RawColumn column
-        cdef InputState source
-        cdef StateForest state
-        if self.front == self.back:
-            self.restart()
-        for column in self.raw:
-            if column.type != column.now_type:
-                column.settle_type()
-                self.rebuild_column(column)
-        for state in self.forests:
-            state.forest.insert_cell(state.input.column.now, state.input.now_valid())
-        for source in self.inputs:
-            source.append(self.back)
-        for column in self.raw:
-            column.append()
-        if self.times is not None:
-            self.times.append()
-        self.back += 1
-        return 0
-
-    cdef int retract(self) except -1:
-        """Take the newest row back (only windows with a function as policy do: they have no times)."""
-        cdef RawColumn column
-        cdef InputState source
-        cdef StateForest state
-        self.back -= 1
-        for state in self.forests:
-            state.forest.retract()
-        for source in self.inputs:
-            source.retract()
-        for column in self.raw:
-            column.retract()
-        return 0
-
-    cdef int restart(self) except -1:
-        """An empty window counts positions anew, as mta.rolling does after a gap."""
-        cdef StateForest state
-        self.base = self.back
-        for state in self.forests:
-            forest_restart(&state.forest.state, self.base)
-        return 0
-
-    cdef int evict_to(self, int64_t front) except -1:
-        cdef RawColumn column
-        cdef InputState source
-        cdef StateForest state
-        cdef int64_t kept = self.kept if self.kernels else front
-        if front == self.front:
-            return 0
-        for state in self.forests:
-            state.forest.ops.evict_to(&state.forest.state, front - self.base, NULL)
-        for source in self.inputs:
-            source.drop_to(kept)
-        for column in self.raw:
-            column.drop_to(front, kept)
-        if self.times is not None:
-            self.times.ticks.drop_to(front)
-        self.front = front
-        return 0
-
-    cdef int rebuild_column(self, RawColumn column) except -1:
-        cdef StateForest state
-        cdef KernelState other
-        for state in self.forests:
-            if state.input.column is column:
-                self.rebuild(state)
-        for other in self.kernels:
-            if column.name in other.state.input.columns:
-                other.make(other.kernel.marks())
-        return 0
-
-    cdef int rebuild(self, StateForest state) except -1:
-        """The forest of the rows inside, anew."""
-        cdef RawColumn column = state.input.column
-        cdef int64_t row
-        cdef Cell cell
-        state.make()
-        state.forest.state.base = self.base
-        state.forest.state.front = state.forest.state.back = self.front - self.base
-        for row in range(self.front, self.back):
-            cell.i = column.values.at(row)
-            state.forest.insert_cell(cell, column.is_valid(row, state.input.skip_nan))
-        return 0
-
-    cdef list marks(self):
-        return [list((<KernelState> state).kernel.marks()) for state in self.kernels]
-
-    cdef int make_kernels(self, list marks) except -1:
-        cdef KernelState state
-        for state, mine in zip(self.kernels, marks):
-            state.make(mine)
-        return 0
-
     # -------------------------------------------------------------------- the policy
 
     cdef int enforce(self) except -1:
         marks = self.marks()
         self.deciding = True
         try:
-            front = self.policy_front()
+            front = Search(self, self.policy).first_kept()
         except BaseException:
             self.retract()
             self.make_kernels(marks)    # they have seen the row that is taken back
@@ -428,41 +282,6 @@ cdef class Window:
             self.deciding = False
         self.evict_to(front)
         return 0
-
-    cdef int64_t policy_front(self) except -1:
-        """The first row that stays: O(log n) calls of the policy, two where one row goes."""
-        cdef Search search = Search(self)
-        cdef int level, k, reach = 1
-        # Most pushes drop a row or none, so single steps come first (MTA, combined enforcement).
-        for k in range(SINGLE_STEPS):
-            if not search.take(0):
-                search.check_monotone()
-                return search.row
-        while search.row < self.back:
-            level = search.top()
-            if self.kernels:    # a prefix costs its length there, so none is far longer than what goes
-                level = min(level, reach)
-                reach += 1
-            if search.take(level):
-                continue
-            # The first row that stays lies in this node.
-            while level > 0:
-                level -= 1
-                search.take(level)
-            search.check_monotone()
-            break
-        return search.row
-
-    # ----------------------------------------------------------------------- answers
-
-    cdef int64_t count_of(self, Answer answer, int64_t to) except -1:
-        """Values that the answer counts, in the rows from the front to `to`."""
-        if answer.input is None:
-            return to - self.front
-        return answer.input.count(self.front, to, self.back)
-
-    cdef object wrap(self, list values):
-        return values[0] if self.make_result is None else new_tuple(self.make_result, values)
 
     # --------------------------------------------------------------------- snapshots
 
@@ -539,85 +358,6 @@ cdef class Window:
                 raise SnapshotError("snapshot: damaged (the marks do not fit)")
         self.make_kernels(marks)
         self.kept = self.front
-        return 0
-
-
-cdef class Search:
-    """How far the policy lets the front go: the prefix so far, as one partial per forest."""
-
-    cdef Window window
-    cdef object total
-    cdef int64_t row          # the prefix is [front, row)
-    cdef bytearray old        # its partials
-    cdef bytearray more       # the same and one node
-
-    def __cinit__(self, Window window):
-        cdef StateForest state
-        cdef char* part
-        self.window = window
-        self.total = window.answer_now()
-        self.row = window.front
-        self.old = bytearray(MAX_PART * len(window.forests))
-        self.more = bytearray(MAX_PART * len(window.forests))
-        part = self.old
-        for state in window.forests:
-            state.forest.ops.identity(&state.forest.state.how, part)
-            part += MAX_PART
-
-    cdef int top(self) noexcept:
-        """Level of the largest node that starts at `row` and lies inside the window."""
-        cdef int64_t position = self.row - self.window.base
-        cdef int level = highest_bit(self.window.back - self.row)
-        return min(level, lowest_bit(position)) if position else level
-
-    cdef bint take(self, int level) except -1:
-        """Lengthen the prefix by the node of this level, if the policy then lets it go."""
-        cdef StateForest state
-        cdef Window window = self.window
-        cdef char* part = self.more
-        if self.row == window.back:
-            return False
-        self.more[:] = self.old
-        for state in window.forests:
-            state.forest.ops.extend(&state.forest.state, level, self.row - window.base, part)
-            part += MAX_PART
-        if not window.policy(self.total, self.answers(self.row + (<int64_t> 1 << level))):
-            return False
-        self.old, self.more = self.more, self.old
-        self.row += <int64_t> 1 << level
-        return True
-
-    cdef object answers(self, int64_t to):
-        """The answers over [front, to), from the partials in `more`."""
-        cdef Answer answer
-        cdef KernelState state
-        cdef char* part = self.more
-        cdef int64_t count
-        values, made = [], []
-        for state in self.window.kernels:
-            # No tree over prefixes: the rows are gone through anew.
-            state = KernelState(state.state, state.outputs, state.input, state.raw)
-            state.slide(self.window.front, to)
-            made.append(state)
-        for answer in self.window.answers:
-            count = self.window.count_of(answer, to)
-            if count < answer.need:
-                values.append(None)
-            elif answer.kernel >= 0:
-                values.append(answer.read(made))
-            elif answer.state < 0:
-                values.append(count)
-            else:
-                forest = (<StateForest> self.window.forests[answer.state]).forest
-                values.append(answer.lower(forest, part + MAX_PART * answer.state, count))
-        return self.window.wrap(values)
-
-    cdef int check_monotone(self) except -1:
-        """A prefix stays; if a longer one, the whole window, would go, the policy has no answer."""
-        if self.row + 1 < self.window.back and self.window.policy(self.total, self.total):
-            raise PolicyError(
-                f"policy: not monotone: the oldest {self.window.back - self.window.front} rows would go, "
-                f"but not the oldest {self.row + 1 - self.window.front}")
         return 0
 
 

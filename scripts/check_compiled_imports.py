@@ -14,8 +14,12 @@ KERNEL_MAY = {"mta.errors"}
 HIGHER_MAY = {
     # The engine of single rows: compiled because a push must cost about one Python call.
     "mta._pushed": {"mta.frames", "mta.items", "mta.kernels", "mta.plan"},
+    "mta._held": {"mta._pushed"},
+    "mta._search": {"mta._held", "mta._pushed", "mta.errors"},
     "mta._window": {
+        "mta._held",
         "mta._pushed",
+        "mta._search",
         "mta.durations",
         "mta.errors",
         "mta.functions",
