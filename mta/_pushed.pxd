@@ -50,6 +50,7 @@ cdef class Source:
         return self.column.codes if self.reads_codes() else self.column.values_for(self.skip_nan)
 
     cdef object array(self)
+    cdef object known_items(self)
 
 
 cdef class KernelState:

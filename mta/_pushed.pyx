@@ -90,6 +90,10 @@ cdef class Source:
         rows = self.rows().view()
         return rows if self.reads_codes() or self.column.type != REAL else rows.view(np.float64)
 
+    cdef object known_items(self):
+        """What the codes stand for; None where the kernel reads numbers, or does not ask."""
+        return self.column.items if self.items and self.column.type == ITEM else None
+
 
 cdef class KernelState:
     """A state with no forest: a batch kernel that is asked for one window at a time.
@@ -158,14 +162,15 @@ cdef class KernelState:
         return <const char*> self.kernel.scan.valid != self.input.mask.origin()
 
     cdef int attach(self) except -1:
-        cdef Source source
-        cdef RawColumn column = self.input.column
-        cdef int64_t first = column.values.first
+        cdef int64_t first = self.input.column.values.first
         mask = None if self.input.mask is None else self.input.mask.view()
         self.counter.attach(mask, first)
-        self.kernel.attach([source.array() for source in self.sources], mask, first)
-        if self.state.sketch is not None:
-            self.kernel.items = column.items if column.type == ITEM else None
+        items = [(<Source> source).known_items() for source in self.sources]
+        if self.user is not None:
+            self.user.items = items
+        elif self.state.sketch is not None:
+            self.kernel.items = items[0]
+        self.kernel.attach([(<Source> source).array() for source in self.sources], mask, first)
         return 0
 
 

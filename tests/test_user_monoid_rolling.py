@@ -175,6 +175,18 @@ def test_texts_are_lifted_as_texts(kind):
     assert [row["s"] for row in pushed + read(op.finish())] == LINES
 
 
+def test_texts_are_lifted_as_texts_where_they_are_pushed():
+    """Far more of them than the window holds, and nulls before the first."""
+    aggs = {"s": SENTENCE, "d": agg.approx_count_distinct("w"), "last": agg.last("w")}
+    words = [None, None, *(f"w{i % 11}" if i % 7 else None for i in range(200)), "a", "a"]
+    window, pushed = mta.Window(aggs, mta.last(4)), []
+    for number, word in enumerate(words):
+        pushed.append(window.push(word)._asdict())
+        if number % 60 == 1:
+            window = mta.Window.from_bytes(window.to_bytes(), aggs, mta.last(4))
+    assert pushed == read(mta.rolling(4).agg(**aggs)(build("pyarrow", {"w": ("string", words)})))
+
+
 def test_times_are_refused():
     first = agg.monoid(lambda t: t, lambda a, b: a, zero=0, columns="t")
     with pytest.raises(DataError, match="needs numbers, booleans or texts, but column 't' is"):
