@@ -120,6 +120,8 @@ def _series(answer: Answer) -> pl.Series:
         return _taken(answer)
     if answer.binary:
         return pl.Series(answer.name, answer.values.tolist(), pl.Binary)
+    if answer.values.dtype == np.object_ and answer.like is None:
+        return _objects(answer)
     series = pl.Series(answer.name, answer.values)
     if answer.valid is not None:
         series = series.scatter(np.flatnonzero(~answer.valid), None)
@@ -127,6 +129,18 @@ def _series(answer: Answer) -> pl.Series:
     if like is not None:
         series = (series.cast(pl.Int32) if like.kind == "date" else series).cast(like.dtype)
     return series
+
+
+def _objects(answer: Answer) -> pl.Series:
+    """Python's values in the type that polars has for them, if it has one for all."""
+    values = answer.values.tolist()
+    if answer.valid is not None:
+        known = answer.valid.tolist()
+        values = [value if there else None for value, there in zip(values, known, strict=True)]
+    try:
+        return pl.Series(answer.name, values)
+    except (TypeError, pl.exceptions.PolarsError):
+        return pl.Series(answer.name, values, dtype=pl.Object)
 
 
 def _taken(answer: Answer) -> pl.Series:

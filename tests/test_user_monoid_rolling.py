@@ -187,6 +187,12 @@ def test_texts_are_lifted_as_texts_where_they_are_pushed():
     assert pushed == read(mta.rolling(4).agg(**aggs)(build("pyarrow", {"w": ("string", words)})))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_answers_of_python_may_be_null(kind):
+    got = mta.rolling(1).agg(s=SENTENCE)(build(kind, {"w": ("string", [None, "a", None])}))
+    assert [row["s"] for row in read(got)] == [None, "a", None]
+
+
 def test_times_are_refused():
     first = agg.monoid(lambda t: t, lambda a, b: a, zero=0, columns="t")
     with pytest.raises(DataError, match="needs numbers, booleans or texts, but column 't' is"):
