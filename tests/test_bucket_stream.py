@@ -68,6 +68,19 @@ def test_where_no_row_is_late_the_answers_are_those_of_a_batch(
     assert op.state()["rows"] == 0 or spec.kind == "landmark"
 
 
+@given(st.lists(st.integers(0, 40 * 86_400), min_size=1, max_size=12), CLOSED, st.data())
+def test_calendar_days_as_in_a_batch(ts, closed, draws):
+    """Around the end of October, when the clocks go back."""
+    spec = mta.calendar("1 day", at="6h", tz="Europe/Paris", on="t", closed=closed)
+    spec = spec.watermark("50d").agg(rows=agg.list("x"))
+    columns = {"t": ("timestamp[s]", [1_696_100_000 + t for t in ts])}
+    columns["x"] = ("int64", list(range(len(ts))))
+    cuts = draws.draw(st.lists(st.integers(0, len(ts)), max_size=3))
+    got, op = pushed(spec, columns, "pyarrow", cuts, save=True)
+    assert as_text(got, "pyarrow") == as_text(read(spec(build("pyarrow", columns))), "pyarrow")
+    assert op.state()["late"] == 0
+
+
 @st.composite
 def disordered(draw):
     """Hopping windows with a short delay over rows of two keys, some of them late."""
