@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from mta.errors import DataError, SpecError
@@ -75,7 +76,7 @@ class Output:
     state: State | None
     need: int
 
-    @property
+    @cached_property
     def question(self) -> tuple[State | None, Aggregate]:
         """What the kernel is asked, however many values the answer then needs."""
         return self.state, replace(self.aggregate, min_count=0)
@@ -87,17 +88,17 @@ class Plan:
 
     outputs: tuple[Output, ...]
 
-    @property
+    @cached_property
     def inputs(self) -> list[Input]:
         """The rows that count, as the aggregates see them."""
         return list(dict.fromkeys(o.input for o in self.outputs if o.input is not None))
 
-    @property
+    @cached_property
     def states(self) -> list[State]:
         """The states to run."""
         return list(dict.fromkeys(o.state for o in self.outputs if o.state is not None))
 
-    @property
+    @cached_property
     def columns(self) -> list[str]:
         """The names of the columns to read."""
         return list(dict.fromkeys(name for i in self.inputs for name in i.columns))

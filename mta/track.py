@@ -144,8 +144,8 @@ class Track:
         first, last = row_edges(self.spec)
         stop = self.received if final else min(self.received, self.received - last + 1)
         i = np.arange(self.answered, max(stop, self.answered), dtype=np.int64)
-        hi = np.clip(i + last, 0, self.received)
-        return np.minimum(np.clip(i + first, 0, self.received), hi), hi
+        hi = np.minimum(np.maximum(i + last, 0), self.received)
+        return np.minimum(np.maximum(i + first, 0), hi), hi
 
     def _slide(self, at: Ints, lo: Ints, hi: Ints) -> list[Answer]:
         columns = self.rows.columns()
