@@ -253,6 +253,7 @@ def slide_columns(
     except AnswerOverflowError as error:
         row = error.window if picked is None else picked[error.window]
         raise error.explain(f"of row {rows.to_input(np.array([row]))[0]}") from None
+    rows.release()
     places = rows.places
     if picked is not None and places is not None:
         places = np.argsort(rows.to_input(picked))
@@ -306,6 +307,11 @@ class SortedRows:
                 valid = spread(valid, self.places)
             self._valids[source] = valid
         return self._valids[source]
+
+    def release(self) -> None:
+        """Forget the columns in this order; kernels have read them."""
+        self._feeds.clear()
+        self._valids.clear()
 
     def to_input(self, rows: Ints) -> Ints:
         """From places in the order to rows of the input."""

@@ -59,13 +59,15 @@ def explain(spec: Spec) -> str:
     counted = [_counted(source) for source in [None, *plan.inputs] if _counts(plan, source)]
     costs = [_costs(state) for state in plan.states]
     per_row = 2 + (0 if spec.over_rows else 4) + (8 if spec.by else 0) + 3 * len(counted)
-    moved = 8 * (len(plan.columns) + 1) if spec.by else 0
-    batch = 16 + moved + sum(c.bytes for c in costs)
+    moved = 8 * len(plan.columns)  # in order of the keys
+    batch = 2 + (16 + moved if spec.by else 0) + sum(c.bytes for c in costs)
     inside = 8 * (1 + len(plan.columns)) + sum(c.inside for c in costs)
     lines = [repr(spec), f"rows     {_order(spec)}", f"windows  {_windows(spec)}"]
     lines += [f"state    {line}" for line in states]
     lines += [f"count    {line}" for line in counted]
-    lines.append(f"memory   about {batch} bytes a row beside input and answers, in batch")
+    per_answer = "" if spec.kind == "rolling" else " and 32 an answer"
+    batched = f"about {batch} bytes a row{per_answer} beside input and answers, in batch"
+    lines.append(f"memory   {batched}")
     lines.append(f"         about {inside} bytes a row inside a window, pushed")
     cost = per_row + sum(c.nanoseconds for c in costs)
     lines.append(f"cost     about {cost:.0f} ns a row, in batch")

@@ -214,8 +214,13 @@ class RawAnswers:
         to_column : from row numbers of the kernels to places in `columns`; None: they are these
         """
         to_column = to_column or (lambda rows: rows)
-        made = [self._answer(output, places, to_column) for output in self.plan.outputs]
-        return [_apart(answer, made[:place]) for place, answer in enumerate(made)]
+        last_use = {self.key(output): place for place, output in enumerate(self.plan.outputs)}
+        made: list[Answer] = []
+        for place, output in enumerate(self.plan.outputs):
+            made.append(_apart(self._answer(output, places, to_column), made))
+            if last_use[self.key(output)] == place:
+                del self._arrays[self.key(output)]  # in order of the input there is another one
+        return made
 
     def _answer(
         self,
