@@ -20,7 +20,14 @@ from numpy.typing import NDArray
 from mta._bounds import GivenBounds
 from mta._buckets import Extents
 from mta._frames_bytes import bytes_frame, frame_bytes
-from mta.buckets import check_edge_names, edge_answers, find_extents, key_answers, landmark_end
+from mta.buckets import (
+    check_edge_names,
+    edge_answers,
+    find_extents,
+    key_answers,
+    landmark_end,
+    window_edges,
+)
 from mta.durations import Duration
 from mta.engine import Batch, Ints, Ticks, time_axis, time_values
 from mta.errors import DataError, SnapshotError, SpecError
@@ -275,7 +282,7 @@ class BucketStream:
     def _complete_at(self, extents: Extents, wid: Ints) -> Ints:
         """The watermark at which no more rows of these windows can come: their end, or one tick
         after it where a row at the end is inside."""
-        return _later(extents.edges_of(wid)[1], int(self.spec.right_closed))
+        return _later(window_edges(extents, wid)[1], int(self.spec.right_closed))
 
     def _ended(self, extents: Extents, now: int) -> int:
         """The last window of which no more rows can come."""

@@ -103,14 +103,25 @@ def key_answers(spec: Periodic, batch: Batch, group: Ints) -> list[Answer]:
     return [taken_answer(name, batch.frame.column(name), firsts) for name in spec.by]
 
 
-def edge_answers(spec: Periodic, batch: Batch, extents: Extents, wid: Ints) -> list[Answer]:
-    """The columns "start" and "end" of windows of these numbers."""
+def window_edges(extents: Extents, wid: Ints) -> tuple[Ints, Ints]:
+    """Start and end of windows in ticks.
+
+    Raises
+    ------
+    DataError
+        One is beyond 64 bits.
+    """
     try:
-        start, end = extents.edges_of(wid)
+        return extents.edges_of(wid)
     except OverflowError as error:
         raise DataError(
             f"on: the window number {wid[error.args[0]]} has an edge that does not fit in 64 bits"
         ) from None
+
+
+def edge_answers(spec: Periodic, batch: Batch, extents: Extents, wid: Ints) -> list[Answer]:
+    """The columns "start" and "end" of windows of these numbers."""
+    start, end = window_edges(extents, wid)
     assert spec.on is not None
     like, factor = edge_type(batch.frame, batch.frame.column(spec.on), batch.ticks)
     open_start = isinstance(spec, Landmark) and spec.origin is None

@@ -230,6 +230,8 @@ def test_a_push_that_fails_takes_nothing_in():
         op.push({"t": np.array([13, 3]), "x": np.array([1, 2])})
     with pytest.raises(OverflowError, match="does not fit"):
         op.push({"t": np.array([13, 14, 25]), "x": np.array([2**62, 2**62, 0])})
+    with pytest.raises(DataError, match="an edge that does not fit in 64 bits"):
+        op.push({"t": np.array([2**63 - 2]), "x": np.array([1])})
     with pytest.raises(DataError, match="push one kind of data"):
         op.push(pd.DataFrame({"t": [13], "x": [1]}))
     assert op.state() == before
