@@ -74,7 +74,7 @@ class BucketStream:
                 "know whether its group will ever have another one"
             )
         self.spec = spec
-        self.plan = make_plan(spec.aggs, 0)
+        self.plan = make_plan(spec.asked, 0)
         self.watermark = spec.progress or Watermark()
         self.lateness = spec.lateness or Late()
         self.frame: Frame | None = None  # of no rows; of the kind that is pushed

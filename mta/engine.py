@@ -85,7 +85,7 @@ def run_batch(spec: Rolling, data: Any, threads: int = 1) -> Any:
 
 def columns_of(spec: Spec) -> list[str]:
     """All columns that it reads."""
-    plan = make_plan(spec.aggs, spec.min_periods or 0)
+    plan = make_plan(spec.asked, spec.min_periods or 0)
     return list(dict.fromkeys([*labels(spec), *plan.columns]))
 
 
@@ -99,7 +99,7 @@ class Batch:
     """
 
     def __init__(self, spec: Spec, data: Any) -> None:
-        self.plan = make_plan(spec.aggs, spec.min_periods or 0)
+        self.plan = make_plan(spec.asked, spec.min_periods or 0)
         self.frame = open_frame(data)
         for name in self.plan.columns:
             self.frame.require(name, "agg")

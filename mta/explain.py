@@ -54,7 +54,7 @@ _SUMS = {
 
 def explain(spec: Spec) -> str:
     """The plan of a spec as text; see ``Spec.explain``."""
-    plan = make_plan(spec.aggs, spec.min_periods or 0)
+    plan = make_plan(spec.asked, spec.min_periods or 0)
     states = [_state_line(plan, state) for state in plan.states]
     counted = [_counted(source) for source in [None, *plan.inputs] if _counts(plan, source)]
     costs = [_costs(state) for state in plan.states]

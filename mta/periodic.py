@@ -122,6 +122,12 @@ class Periodic(Spec):
         return BucketStream(self) if state is None else stream_from_bytes(self, state)
 
     @property
+    def asked(self) -> tuple[tuple[str, Aggregate], ...]:
+        """Float sums are exact, and rounded once: in which order rows come, and which windows are
+        answered together, then is nowhere to be seen."""
+        return tuple((name, _exactly(aggregate)) for name, aggregate in self.aggs)
+
+    @property
     def lengths(self) -> list[Duration]:
         """All lengths on the time axis that it names."""
         more = self.progress.lengths if self.progress is not None else []
@@ -413,6 +419,11 @@ def calendar(
     """
     shift = None if at is None else parse_duration(at, "at")
     return Calendar(parse_period(period), on, key_names(by), tz, shift, closed, empty)
+
+
+def _exactly(aggregate: Aggregate) -> Aggregate:
+    summed = aggregate.fn in ("sum", "mean") and aggregate.numerics == "compensated"
+    return replace(aggregate, numerics="exact") if summed else aggregate
 
 
 def _made(make: Any, arguments: dict[str, Any]) -> Any:

@@ -109,6 +109,11 @@ class Spec:
         text = f"mta.{self.kind}({', '.join(shown)}){self._calls()}"
         return text + (f".agg({_show_aggs(self.aggs)})" if self.aggs else "")
 
+    @property
+    def asked(self) -> tuple[tuple[str, Aggregate], ...]:
+        """The aggregates as they are computed."""
+        return self.aggs
+
     def _calls(self) -> str:
         """The calls, if any, between the function that makes it and ``.agg``."""
         return ""

@@ -68,6 +68,25 @@ def test_where_no_row_is_late_the_answers_are_those_of_a_batch(
     assert op.state()["rows"] == 0 or spec.kind == "landmark"
 
 
+@pytest.mark.parametrize("size", [1, 7, 100])
+def test_sums_that_cancel_are_the_same_double_however_rows_are_cut(size):
+    rng = np.random.default_rng(size)
+    x = rng.normal(size=400) * 10.0 ** rng.integers(0, 40, 400)
+    x[1::2] = -np.roll(x[::2], 3)  # what is left is small
+    t = np.arange(400) // 3
+    spec = mta.hopping("60i", "2i", on="t").watermark("5i")
+    spec = spec.agg(s=agg.sum("x"), m=agg.mean("x"))
+    order = np.argsort(t + rng.integers(0, 4, 400), kind="stable")
+    op = spec.stream()
+    parts = [
+        op.push(pd.DataFrame({"t": t[order[i : i + size]], "x": x[order[i : i + size]]}))
+        for i in range(0, 400, size)
+    ]
+    got = pd.concat([*parts, op.finish()], ignore_index=True).drop(columns="revision")
+    pd.testing.assert_frame_equal(got, spec(pd.DataFrame({"t": t, "x": x})), check_exact=True)
+    assert op.state()["late"] == 0
+
+
 @given(st.lists(st.integers(0, 40 * 86_400), min_size=1, max_size=12), CLOSED, st.data())
 def test_calendar_days_as_in_a_batch(ts, closed, draws):
     """Around the end of October, when the clocks go back."""
