@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mta._bounds import GivenBounds
 from mta._buckets import Extents
 from mta._frames_bytes import bytes_frame, frame_bytes
 from mta.buckets import (
@@ -26,6 +25,7 @@ from mta.buckets import (
     find_extents,
     key_answers,
     landmark_end,
+    slide_windows,
     window_edges,
 )
 from mta.durations import Duration
@@ -37,8 +37,7 @@ from mta.plan import make_plan
 from mta.progress import Late, Progress, Source, Watermark
 from mta.slider import AnswerOverflowError, join_answers, reordered
 from mta.snapshot import seal, unseal
-from mta.stream import key_values
-from mta.threads import slide_in_threads
+from mta.stream import check_kind, check_ticks, key_values
 
 _KIND = "buckets"
 _NEVER = -(2**63)
@@ -48,15 +47,14 @@ _NONE = np.zeros(0, np.int64)
 
 @dataclass(frozen=True)
 class Kept:
-    """Rows, and the numbers under which they came."""
+    """Rows in order of arrival, and their times."""
 
     data: Any
     ts: Ints
-    numbers: Ints
 
     def take(self, rows: Ints) -> Kept:
         """Some of them."""
-        return Kept(open_frame(self.data).take(rows), self.ts[rows], self.numbers[rows])
+        return Kept(open_frame(self.data).take(rows), self.ts[rows])
 
 
 class BucketStream:
@@ -144,7 +142,7 @@ class BucketStream:
         if self.frame is None:
             return None
         rows, self.late_rows = self.late_rows, []
-        return self.frame.join(rows) if rows else self.frame.take(np.zeros(0, np.int64))
+        return self.frame.join(rows) if rows else self.frame.take(_NONE)
 
     def state(self) -> dict[str, Any]:
         """What it holds: rows in open windows, the watermark in ticks (None: there is none yet),
@@ -185,7 +183,7 @@ class BucketStream:
         made = []
         for start, stop in pairwise(sorted({0, *cuts.tolist(), *(cuts + 1).tolist(), len(ts)})):
             rows = np.arange(start, stop)[~(late | outside)[start:stop]]
-            self._keep(Kept(frame.take(rows), ts[rows], self.received + rows))
+            self._keep(Kept(frame.take(rows), ts[rows]))
             if len(rows) and behind[rows[0]]:
                 made.append(self._revise(int(ts[rows[0]]), int(done[rows[0]])))
             made.append(self._close(int(after[stop - 1])))
@@ -201,9 +199,7 @@ class BucketStream:
 
     def _read(self, frame: Frame) -> Ints:
         """The times, and of the first push all that is known from then on."""
-        if self.frame is not None and type(frame) is not type(self.frame):
-            kinds = type(self.frame).__name__, type(frame).__name__
-            raise DataError(f"push: a {kinds[1]} after a {kinds[0]}; push one kind of data")
+        check_kind(frame, self.frame)
         on = self.spec.on
         assert on is not None
         for name, argument in [(on, "on"), *((n, "by") for n in self.spec.by)]:
@@ -213,11 +209,7 @@ class BucketStream:
         column = frame.column(on)
         ticks = time_axis(self.spec, column)
         ts = time_values(column, ticks)
-        if self.ticks is not None and ticks != self.ticks:
-            raise DataError(
-                f"on: column {on!r} was in {self.ticks.unit or 'integers'} and now is in "
-                f"{ticks.unit or 'integers'}"
-            )
+        check_ticks(self.spec, ticks, self.ticks)
         if self.ticks is None:
             self._begin(frame, ticks)
         if self.origin is None and len(ts):
@@ -230,12 +222,12 @@ class BucketStream:
 
         told = self.watermark
         self.ticks = ticks
-        self.frame = open_frame(frame.take(np.zeros(0, np.int64)))
+        self.frame = open_frame(frame.take(_NONE))
         self.progress = Progress(
             length(told.delay), length(told.idle_after), length(told.max_ahead), told.sources,
             told.combine,
         )  # fmt: skip
-        self.kept = Kept(self.frame.take(np.zeros(0, np.int64)), _NONE, _NONE)
+        self.kept = Kept(self.frame.take(_NONE), _NONE)
 
     def _sources(self, frame: Frame) -> list[Hashable] | None:
         name = self.watermark.source
@@ -296,11 +288,7 @@ class BucketStream:
             data = self.frame.join([self.kept.data, more.data]) if len(self.kept.ts) else more.data
         except Exception as error:
             raise DataError(f"push: the columns are not of the types of before ({error})") from None
-        self.kept = Kept(
-            data,
-            np.concatenate([self.kept.ts, more.ts]),
-            np.concatenate([self.kept.numbers, more.numbers]),
-        )
+        self.kept = Kept(data, np.concatenate([self.kept.ts, more.ts]))
 
     def _forget(self) -> None:
         """Drop the rows that no open window holds."""
@@ -356,20 +344,23 @@ class BucketStream:
         group, wid, lo, hi = extents.over(batch.ts, batch.offsets, False, high, low)
         if not len(wid):
             return []
+        order = np.lexsort((group, wid))
+        answers = self._answers_of(batch, extents, group, wid, lo, hi)
+        return [reordered(answer, order) for answer in answers]
+
+    def _answers_of(
+        self, batch: Batch, extents: Extents, group: Ints, wid: Ints, lo: Ints, hi: Ints
+    ) -> list[Answer]:
         try:
-            raw = slide_in_threads(
-                batch.plan, batch.columns, batch.rows, lambda: GivenBounds(lo, hi), None, 1
-            )
+            raw = slide_windows(batch, lo, hi)
         except AnswerOverflowError as error:
             raise error.explain(f"number {wid[error.window]}") from None
-        answers = [
+        return [
             *key_answers(self.spec, batch, group),
             *edge_answers(self.spec, batch, extents, wid),
             Answer("revision", self._number_answers(batch, group, self._complete_at(extents, wid))),
             *raw.answers(None, batch.rows.to_input),
         ]
-        order = np.lexsort((group, wid))
-        return [reordered(answer, order) for answer in answers]
 
     def _number_answers(self, batch: Batch, group: Ints, end: Ints) -> Ints:
         if self.lateness.within is None:
@@ -394,16 +385,7 @@ class BucketStream:
     def _no_answers(self) -> list[Answer]:
         assert self.frame is not None
         batch = Batch(self.spec, self.frame.take(_NONE))
-        extents = self._extents(_NONE)
-        raw = slide_in_threads(
-            batch.plan, batch.columns, batch.rows, lambda: GivenBounds(_NONE, _NONE), None, 1
-        )
-        return [
-            *key_answers(self.spec, batch, _NONE),
-            *edge_answers(self.spec, batch, extents, _NONE),
-            Answer("revision", _NONE),
-            *raw.answers(None, batch.rows.to_input),
-        ]
+        return self._answers_of(batch, self._extents(_NONE), _NONE, _NONE, _NONE, _NONE)
 
 
 def _later(times: Ints, by: int) -> Ints:
@@ -413,7 +395,7 @@ def _later(times: Ints, by: int) -> Ints:
 
 def stream_bytes(stream: BucketStream) -> bytes:
     """A snapshot of a stream: a JSON head; the frames of no rows, of rows that are kept, of late
-    ones; their times and numbers."""
+    ones; the times of the kept ones."""
     head = {
         name: getattr(stream, name)
         for name in ("origin", "answered_to", "received", "late_count", "unassigned")
@@ -429,7 +411,7 @@ def stream_bytes(stream: BucketStream) -> bytes:
         parts = [
             frame_bytes(open_frame(x)) for x in (stream.frame.take(_NONE), stream.kept.data, late)
         ]
-        parts += [stream.kept.ts.tobytes(), stream.kept.numbers.tobytes()]
+        parts.append(stream.kept.ts.tobytes())
     try:
         text = json.dumps(head).encode()
     except TypeError as error:
@@ -465,10 +447,10 @@ def _fill(stream: BucketStream, head: dict[str, Any], parts: list[bytes]) -> Non
         assert stream.progress is not None
         stream.progress.now = head["now"]
         stream.progress.sources = {name: Source(**s) for name, s in head["sources"]}
-        ts, numbers = (np.frombuffer(part, np.int64) for part in parts[3:5])
-        if not kept.rows == len(ts) == len(numbers):
+        ts = np.frombuffer(parts[3], np.int64)
+        if kept.rows != len(ts):
             raise SnapshotError("snapshot: damaged (rows and times are not as many)")
-        stream.kept = Kept(kept.take(np.arange(kept.rows)), ts, numbers)
+        stream.kept = Kept(kept.take(np.arange(kept.rows)), ts)
         stream.late_rows = [late.take(np.arange(late.rows))] if late.rows else []
     stream.origin = head["origin"]
     stream.revisions = {(tuple(key), end): n for key, end, n in head["revisions"]}

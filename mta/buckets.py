@@ -17,7 +17,7 @@ from mta.engine import Batch, Ints, Ticks, columns_of
 from mta.errors import DataError, SpecError
 from mta.frames import Answer, Column, Frame, is_lazy, run_later
 from mta.periodic import Calendar, Hopping, Landmark, Periodic
-from mta.slider import AnswerOverflowError, taken_answer
+from mta.slider import AnswerOverflowError, RawAnswers, taken_answer
 from mta.threads import check_threads, slide_in_threads
 
 
@@ -35,15 +35,20 @@ def run_periodic(spec: Periodic, data: Any, threads: int = 1) -> Any:
     last = landmark_end(extents, batch.ts) if isinstance(spec, Landmark) else None
     group, wid, lo, hi = extents.over(batch.ts, batch.offsets, spec.empty == "emit", last)
     try:
-        raw = slide_in_threads(
-            batch.plan, batch.columns, batch.rows, lambda: GivenBounds(lo, hi), None, threads
-        )
+        raw = slide_windows(batch, lo, hi, threads)
     except AnswerOverflowError as error:
         first = int(batch.rows.to_input(lo[error.window : error.window + 1])[0])
         raise error.explain(f"number {wid[error.window]} of row {first}") from None
     answers = raw.answers(None, batch.rows.to_input)
     shown = key_answers(spec, batch, group) + edge_answers(spec, batch, extents, wid)
     return batch.frame.build_numbered([*shown, *answers], np.arange(len(wid)))
+
+
+def slide_windows(batch: Batch, lo: Ints, hi: Ints, threads: int = 1) -> RawAnswers:
+    """The answers of the windows [lo, hi) of a batch's sorted rows."""
+    return slide_in_threads(
+        batch.plan, batch.columns, batch.rows, lambda: GivenBounds(lo, hi), None, threads
+    )
 
 
 def check_edge_names(spec: Periodic, *more: str) -> None:

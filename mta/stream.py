@@ -21,7 +21,7 @@ from mta.items import BadItemError
 from mta.plan import check_types, make_plan
 from mta.rows import Chunk, Coders
 from mta.slider import join_answers, reordered
-from mta.specs import Rolling
+from mta.specs import Rolling, Spec
 from mta.track import Place, Track
 
 _NAN = "NaN"  # what stands for it in keys: it is equal to itself
@@ -86,7 +86,8 @@ class RollingStream:
         frame = open_frame(data)
         columns = self._read(frame)
         places, offsets, ts, ticks = sort_rows(self.spec, frame)
-        self._check_ticks(ticks)
+        check_ticks(self.spec, ticks, self.ticks)
+        self.ticks = ticks
         order = np.arange(frame.rows)
         if places is not None:
             order[places] = np.arange(frame.rows)
@@ -166,9 +167,7 @@ class RollingStream:
 
     def _read(self, frame: Frame) -> dict[str, Column]:
         """The plan's columns, in the types of the first push."""
-        if self.frame is not None and type(frame) is not type(self.frame):
-            kinds = type(self.frame).__name__, type(frame).__name__
-            raise DataError(f"push: a {kinds[1]} after a {kinds[0]}; push one kind of data")
+        check_kind(frame, self.frame)
         for name in (*self.plan.columns, *self.labels):
             frame.require(name, "agg")
         columns = {name: frame.column(name) for name in self.plan.columns}
@@ -180,15 +179,6 @@ class RollingStream:
         if frame.rows:
             self.types = {**{n: c.slice(0, 0) for n, c in columns.items()}, **self.types}
         return columns
-
-    def _check_ticks(self, ticks: Ticks) -> None:
-        if self.ticks is None:
-            self.ticks = ticks
-        elif ticks != self.ticks:
-            raise DataError(
-                f"on: column {self.spec.on!r} was in {self.ticks.unit or 'integers'} and now is in "
-                f"{ticks.unit or 'integers'}"
-            )
 
     def _later(self, time: int | None) -> int | None:
         times = [t for t in (self.now, time) if t is not None]
@@ -315,6 +305,22 @@ class RollingStream:
         assert nothing is not None
         at, answers = track.feed(np.zeros(0, np.int64), nothing, True)
         return self.frame.build_numbered(answers, at)
+
+
+def check_kind(frame: Frame, first: Frame | None) -> None:
+    """Refuse data of another kind than that of the first push (None: this is the first)."""
+    if first is not None and type(frame) is not type(first):
+        kinds = type(first).__name__, type(frame).__name__
+        raise DataError(f"push: a {kinds[1]} after a {kinds[0]}; push one kind of data")
+
+
+def check_ticks(spec: Spec, ticks: Ticks, first: Ticks | None) -> None:
+    """Refuse times of another unit than those of the first push."""
+    if first is not None and ticks != first:
+        raise DataError(
+            f"on: column {spec.on!r} was in {first.unit or 'integers'} and now is in "
+            f"{ticks.unit or 'integers'}"
+        )
 
 
 def fitted(column: Column, like: Column | None) -> Column:
