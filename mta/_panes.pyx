@@ -338,8 +338,20 @@ cdef class Panes:
         Raises
         ------
         ValueError
-            They do not fit together.
+            They do not fit together. Then it holds nothing.
         """
+        cdef State* st = &self.state
+        cdef int64_t i
+        try:
+            self.fill_all(parts)
+        except ValueError:
+            for i in range(st.tables):    # what their numbers mean is not known
+                st.table[i].n = st.table[i].rows = 0
+            st.codes = st.alive = st.level.codes = 0
+            st.level.begun = False
+            raise
+
+    cdef int fill_all(self, list parts) except -1:
         cdef State* st = &self.state
         cdef int64_t i, n, rows, entry_at = 0, record_at = 0
         cdef Table* t
@@ -371,6 +383,7 @@ cdef class Panes:
             st.level.begun, st.level.high = True, head[4]
             for i in range(st.codes):
                 check_entry(st, run_of(&st.level, i))
+        return 0
 
 
 # ----------------------------------------------------------------------------- rows in
