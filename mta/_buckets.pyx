@@ -65,6 +65,17 @@ cdef int64_t last_edge(const Kind* kind, int64_t t) noexcept nogil:
     return low
 
 
+cdef int64_t last_ended(const Kind* kind, int64_t to) noexcept nogil:
+    """The last window that ends at `to` or before (of edges: -1 if none does)."""
+    cdef Kind plain = kind[0]
+    plain.right = False
+    if plain.edges != NULL:
+        return last_edge(&plain, to) - 1
+    cdef int128 from_origin = <int128> to - plain.origin - (plain.slide if plain.endless else plain.range)
+    # Beyond 64 bits there are no windows that could be told.
+    return floor_div(max(min(from_origin, <int128> INT64_MAX), <int128> INT64_MIN + 1), plain.slide)
+
+
 cdef inline int128 start_of(const Kind* kind, int64_t wid) noexcept nogil:
     if kind.edges != NULL:
         return kind.edges[wid]
@@ -138,15 +149,36 @@ cdef class Extents:
                 last[i] = last_wid(&self.kind, ts[i])
         return firsts, lasts
 
+    @property
+    def origin(self):
+        """Where window 0 starts, or the landmark."""
+        return self.kind.origin
+
+    def starts(self, const int64_t[::1] ts):
+        """Where the last window starts that begins at each time or before it."""
+        made = np.empty(ts.shape[0], np.int64)
+        cdef int64_t[::1] start = made
+        cdef int64_t i, at = 0, after = 0
+        with nogil:
+            for i in range(ts.shape[0]):
+                if not at <= ts[i] < after:    # rows near each other are in one window
+                    at = start_in_64(&self.kind, last_wid(&self.kind, ts[i]))
+                    after = min(<int128> at + self.kind.slide, <int128> INT64_MAX)
+                start[i] = at
+        return made
+
+    def ended_by(self, const int64_t[::1] to):
+        """`ended`, of each of these times, which never fall."""
+        made = np.empty(to.shape[0], np.int64)
+        cdef int64_t[::1] out = made
+        cdef int64_t i
+        for i in range(to.shape[0]):
+            out[i] = out[i - 1] if i and to[i] == to[i - 1] else last_ended(&self.kind, to[i])
+        return made
+
     def ended(self, int64_t to):
         """The last window that ends at `to` or before (of edges: -1 if none does)."""
-        cdef Kind plain = self.kind
-        plain.right = False
-        if plain.edges != NULL:
-            return last_edge(&plain, to) - 1
-        cdef int128 from_origin = <int128> to - plain.origin - (plain.slide if plain.endless else plain.range)
-        # Beyond 64 bits there are no windows that could be told.
-        return floor_div(max(min(from_origin, <int128> INT64_MAX), <int128> INT64_MIN + 1), plain.slide)
+        return last_ended(&self.kind, to)
 
     def edges_of(self, const int64_t[::1] wids):
         """The start and the end of these windows, as two arrays.

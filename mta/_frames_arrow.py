@@ -45,6 +45,13 @@ class ArrowFrame(Frame):
     def take(self, rows: NDArray[np.int64]) -> Any:
         return self.data.take(pa.array(rows))
 
+    @property
+    def nbytes(self) -> int:
+        return int(self.data.nbytes)
+
+    def select(self, names: list[str]) -> Any:
+        return self.data.select(names)
+
     def times_like(self, column: Column, unit: str) -> Column:
         return arrow_times_like(column, unit)
 

@@ -62,6 +62,13 @@ class NumpyFrame(Frame):
     def take(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         return {name: values[rows] for name, values in self.data.items()}
 
+    @property
+    def nbytes(self) -> int:
+        return sum(values.nbytes for values in self.data.values())
+
+    def select(self, names: list[str]) -> dict[str, NDArray[Any]]:
+        return {name: self.data[name] for name in names}
+
     @staticmethod
     def join(data: list[Any]) -> dict[str, NDArray[Any]]:
         return {name: _join([part[name] for part in data]) for name in data[0]}

@@ -57,6 +57,13 @@ class PandasFrame(Frame):
     def take(self, rows: NDArray[np.int64]) -> pd.DataFrame:
         return self.data.iloc[rows]
 
+    @property
+    def nbytes(self) -> int:
+        return int(self.data.memory_usage(deep=True).sum())
+
+    def select(self, names: list[str]) -> pd.DataFrame:
+        return self.data[names]
+
     @staticmethod
     def join(data: list[Any]) -> pd.DataFrame:
         return pd.concat(data)

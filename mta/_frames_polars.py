@@ -67,6 +67,13 @@ class PolarsFrame(Frame):
     def take(self, rows: NDArray[np.int64]) -> Any:
         return self.data[rows]
 
+    @property
+    def nbytes(self) -> int:
+        return int(self.data.estimated_size())
+
+    def select(self, names: list[str]) -> Any:
+        return self.data.select(names)
+
     @staticmethod
     def join(data: list[Any]) -> Any:
         return pl.concat(data)

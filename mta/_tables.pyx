@@ -59,7 +59,7 @@ cdef char* take_partial(Table* t, const Shape* s, int32_t code) except NULL nogi
     """The partial of a code; that of nothing, where there was none."""
     cdef int64_t at
     if 4 * (t.n + 1) > 3 * t.slots:
-        grow_slots(t, s)
+        set_slots(t, s, max(2 * t.slots, <int64_t> 4))
     at = slot_of(t, s, code)
     if t.slot[at] < 0:
         reserve_partials(t, s, t.n + 1)
@@ -69,8 +69,9 @@ cdef char* take_partial(Table* t, const Shape* s, int32_t code) except NULL nogi
     return partial_at(t, s, t.slot[at])
 
 
-cdef int grow_slots(Table* t, const Shape* s) except -1 nogil:
-    cdef int64_t slots = max(2 * t.slots, <int64_t> 4), i
+cdef int set_slots(Table* t, const Shape* s, int64_t slots) except -1 nogil:
+    """Make the hash anew, with so many slots, a power of two."""
+    cdef int64_t i
     cdef int32_t* slot = <int32_t*> malloc(slots * sizeof(int32_t))
     if slot == NULL:
         no_memory()
@@ -135,6 +136,7 @@ cdef int settle_records(Table* t, const Shape* s, Pool* pool) except -1 nogil:
 cdef int fill_table(Table* t, const Shape* s, const char* entries, int64_t n, const int64_t* records,
                     int64_t rows) except -1 nogil:
     """Fill an empty table with what one held."""
+    cdef int64_t slots = 4
     reserve_partials(t, s, n)
     reserve_records(t, s, rows)
     if n:
@@ -142,9 +144,9 @@ cdef int fill_table(Table* t, const Shape* s, const char* entries, int64_t n, co
     if rows:
         memcpy(t.row, records, rows * (1 + s.feeds) * sizeof(int64_t))
     t.n, t.rows = n, rows
-    while 4 * t.n > 3 * t.slots:
-        grow_slots(t, s)
-    return 0
+    while 4 * t.n > 3 * slots:
+        slots *= 2
+    return set_slots(t, s, slots)
 
 
 cdef int renumber(Table* t, const Shape* s, const int32_t* code) except -1 nogil:

@@ -1,60 +1,37 @@
 """BucketStream: hopping, tumbling, landmark and calendar windows over rows that are pushed.
 
-Rows may come in any order. They are kept, as they are, until no window that holds them is open; a
-window is answered from its rows, in order of (time, arrival), when the watermark (`mta.progress`)
-has come to its end. So every aggregate is there, the answers are those of a batch over the rows
-that were not late, and they do not depend on how the rows were cut into pushes.
+Rows may come in any order. What open windows hold (`mta.open_windows`) is rows or partial
+aggregates, as the plan says; a window is answered when the watermark (`mta.progress`) has come to
+its end. The answers are those of a batch over the rows that were not late, and do not depend on how
+the rows were cut into pushes, nor on the plan.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable
-from dataclasses import asdict, dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mta._buckets import Extents
-from mta._frames_bytes import bytes_frame, frame_bytes
-from mta.buckets import (
-    check_edge_names,
-    edge_answers,
-    find_extents,
-    key_answers,
-    landmark_end,
-    slide_windows,
-    window_edges,
-)
+from mta.buckets import check_edge_names
 from mta.durations import Duration
-from mta.engine import Batch, Ints, Ticks, time_axis, time_values
-from mta.errors import DataError, SnapshotError, SpecError
+from mta.engine import Ints, Ticks, time_axis, time_values
+from mta.errors import DataError, SpecError
 from mta.frames import Answer, Frame, open_frame
+from mta.open_panes import OpenPanes, no_partials
+from mta.open_rows import OpenRows
+from mta.open_windows import EVER, NEVER, NO_ROWS, OpenWindows, Revisions, WindowAxis, later
 from mta.periodic import Landmark, Periodic
 from mta.plan import make_plan
-from mta.progress import Late, Progress, Source, Watermark
-from mta.slider import AnswerOverflowError, join_answers, reordered
-from mta.snapshot import seal, unseal
+from mta.planner import PLANS, Choice
+from mta.progress import Late, Progress, Watermark
+from mta.slider import join_answers
 from mta.stream import check_kind, check_ticks, key_values
+from mta.watch import observe
 
-_KIND = "buckets"
-_NEVER = -(2**63)
-_EVER = 2**63 - 1
-_NONE = np.zeros(0, np.int64)
-
-
-@dataclass(frozen=True)
-class Kept:
-    """Rows in order of arrival, and their times."""
-
-    data: Any
-    ts: Ints
-
-    def take(self, rows: Ints) -> Kept:
-        """Some of them."""
-        return Kept(open_frame(self.data).take(rows), self.ts[rows])
+# Before that many rows a stream does not know yet what it is about.
+_ENOUGH = 4096
 
 
 class BucketStream:
@@ -64,7 +41,7 @@ class BucketStream:
     range) is unassigned. Both are counted.
     """
 
-    def __init__(self, spec: Periodic) -> None:
+    def __init__(self, spec: Periodic, plan: str = "auto") -> None:
         check_edge_names(spec, "revision")
         if spec.empty == "emit":
             raise SpecError(
@@ -73,17 +50,19 @@ class BucketStream:
             )
         self.spec = spec
         self.plan = make_plan(spec.asked, 0)
+        self.wanted_plan = plan
+        self.choice, self.may_choose = _first_choice(self, plan)
         self.watermark = spec.progress or Watermark()
         self.lateness = spec.lateness or Late()
         self.frame: Frame | None = None  # of no rows; of the kind that is pushed
-        self.ticks: Ticks | None = None
+        self.axis: WindowAxis | None = None
         self.progress: Progress | None = None
-        self.kept: Kept | None = None
-        self.origin: int | None = None  # of a spec that begins with the first row
-        self.revisions: dict[tuple[Any, ...], int] = {}  # by group and end: answers so far, from 2
-        self.answered_to = _NEVER  # windows that end here or before have been answered
+        self.open: OpenWindows | None = None
+        self.revisions = Revisions()
+        self.answered_to = NEVER  # windows that are complete by then have been answered
         self.received = self.late_count = self.unassigned = 0
         self.late_rows: list[Any] = []
+        self.broken: BaseException | None = None
 
     # ----------------------------------------------------------------------- rows in
 
@@ -97,7 +76,8 @@ class BucketStream:
         Returns
         -------
         The same kind: what the spec gives in batch, and "revision", the number of the answer of a
-        window (1, and more where late rows revise it). In order of the windows' ends.
+        window (1, and more where late rows revise it). In order of the windows' ends; groups of one
+        window come in no particular order.
 
         Raises
         ------
@@ -107,13 +87,21 @@ class BucketStream:
         OverflowError
             An integer answer does not fit. Nothing of the push has been taken in.
         """
-        before = dict(vars(self)), None if self.progress is None else self.progress.copy()
+        self._check_whole()
+        before = dict(vars(self))
+        progress = None if self.progress is None else self.progress.copy()
+        counts = self.revisions.counts
+        undo: list[Any] = []
         try:
-            return self._push(data)
-        except Exception:
+            return self._push(data, undo)
+        except Exception as error:
+            begun = undo and undo[0] is None  # rows are in, and nothing was kept to take them out
+            for back in undo if not begun else []:
+                back()
             vars(self).clear()
-            vars(self).update(before[0])
-            self.progress = before[1]
+            vars(self).update(before)
+            self.progress, self.revisions.counts = progress, counts
+            self.broken = error if begun else None
             raise
 
     def advance(self, to: Any, source: Hashable = None) -> Any:
@@ -121,8 +109,8 @@ class BucketStream:
 
         to : a time as the column holds them (datetime, numpy.datetime64, pandas.Timestamp or int)
         """
-        progress, ticks = self._started("advance")
-        progress.promise(ticks.of(to, "advance"), source, source is None)
+        progress, axis = self._started("advance")
+        progress.promise(axis.ticks.of(to, "advance"), source, source is None)
         return self._answer()
 
     def idle(self, source: Hashable) -> Any:
@@ -142,18 +130,33 @@ class BucketStream:
         if self.frame is None:
             return None
         rows, self.late_rows = self.late_rows, []
-        return self.frame.join(rows) if rows else self.frame.take(_NONE)
+        return self.frame.join(rows) if rows else self.frame.take(NO_ROWS)
 
     def state(self) -> dict[str, Any]:
-        """What it holds: rows in open windows, the watermark in ticks (None: there is none yet),
-        how many rows have come, come late, and fell between windows."""
+        """What it holds: the plan; single rows and partial aggregates of open windows, of how many
+        groups (where that is known), and their bytes; the watermark in ticks (None: there is none
+        yet); how many rows have come, come late, and fell between windows."""
+        held = {"rows": 0, "partials": 0, "bytes": 0} if self.open is None else self.open.state()
         return {
-            "rows": 0 if self.kept is None else len(self.kept.ts),
+            "plan": self.choice.plan,
+            **held,
             "watermark": None if self.progress is None else self.progress.now,
             "received": self.received,
             "late": self.late_count,
             "unassigned": self.unassigned,
         }
+
+    def explain(self) -> str:
+        """The plan that it follows, why, and what it holds, as text."""
+        held = {k: v for k, v in self.state().items() if k != "plan"}
+        shown = ", ".join(f"{name} {value}" for name, value in held.items())
+        return "\n".join(
+            [
+                repr(self.spec),
+                f"plan     {self.choice.plan}: {self.choice.why}",
+                f"state    {shown}",
+            ]
+        )
 
     def to_bytes(self) -> bytes:
         """Everything it holds as bytes: versioned, checksummed, no code inside (needs pyarrow).
@@ -163,39 +166,73 @@ class BucketStream:
         SnapshotError
             It holds values that a snapshot can't store, such as Python objects.
         """
+        from mta.bucket_state import stream_bytes  # it builds on this module
+
         return stream_bytes(self)
 
     # ------------------------------------------------------------------ what is pushed
 
-    def _push(self, data: Any) -> Any:
+    def _push(self, data: Any, undo: list[Any]) -> Any:
         frame = open_frame(data)
         ts = self._read(frame)
-        assert self.progress is not None
+        assert self.progress is not None and self.open is not None
         before, after = self.progress.see(ts, self._sources(frame))
-        done = np.maximum(before, self.answered_to)  # windows that end here or before are answered
-        first, last, first_end, last_end = self._windows_of(ts)
-        outside = last < first
-        late = ~outside & (_later(last_end, self._within()) <= done)
-        self._refuse_late(late, ts)
-        # Where a row belongs to a window that has been answered, all before it come first.
-        behind = ~outside & ~late & (first_end <= done)
-        cuts = np.flatnonzero(behind)
+        done = np.maximum(before, self.answered_to)  # windows complete by then are answered
+        late, outside, cuts = self._sort_out(ts, done)
+        rows = self.open.prepare(frame, ts)
+        undo.append(self.open.checkpoint(rows))
         made = []
-        for start, stop in pairwise(sorted({0, *cuts.tolist(), *(cuts + 1).tolist(), len(ts)})):
-            rows = np.arange(start, stop)[~(late | outside)[start:stop]]
-            self._keep(Kept(frame.take(rows), ts[rows]))
-            if len(rows) and behind[rows[0]]:
-                made.append(self._revise(int(ts[rows[0]]), int(done[rows[0]])))
-            made.append(self._close(int(after[stop - 1])))
-        self._keep_late(frame, np.flatnonzero(late))
-        self.unassigned += int(outside.sum())
+        for start, stop in zip(cuts, [*cuts[1:], len(ts)], strict=True):
+            made.append(self._close(int(done[start])) if start else [])
+            self.open.add(rows, _places(start, stop, late, outside))
+            if self.lateness.mode == "revise" and start < stop:
+                made.append(self._revise(rows, start, int(done[start]), late, outside))
+        made.append(self._close(int(after[-1])) if len(ts) else [])
+        self._keep_late(frame, late)
+        self.unassigned += 0 if outside is None else int(outside.sum())
         self.received += len(ts)
-        return self._assemble(made)
+        answered = self._assemble(made)
+        self.open.forget(self.answered_to)
+        self._choose_plan()
+        return answered
 
-    def _started(self, call: str) -> tuple[Progress, Ticks]:
-        if self.progress is None or self.ticks is None:
+    def _sort_out(
+        self, ts: Ints, done: Ints
+    ) -> tuple[NDArray[np.bool_] | None, NDArray[np.bool_] | None, list[int]]:
+        """Which rows are late, and which between windows (None: none); and the rows before which
+        windows have to be answered that they belong to, after row 0."""
+        assert self.axis is not None
+        if not len(ts):
+            return None, None, [0]
+        if not self.spec.leaves_rows_out:
+            first_end = self.axis.windows_of(ts.min(keepdims=True))[2]
+            self.axis.windows_of(ts.max(keepdims=True))  # that its edges fit
+            if first_end[0] > done[-1]:  # as a rule
+                return None, None, [0]
+        first, last, first_end, last_end = self.axis.windows_of(ts)
+        outside = last < first
+        late = ~outside & (later(last_end, self.axis.within) <= done)
+        self._refuse_late(late, ts)
+        behind = np.flatnonzero(~outside & ~late & (first_end <= done))
+        return late, outside, self._cuts(ts, behind, done)
+
+    def _cuts(self, ts: Ints, behind: Ints, done: Ints) -> list[int]:
+        """Of rows that are in a window which has been answered, those that come after one more."""
+        assert self.axis is not None
+        if self.lateness.mode == "revise":  # each is an answer more
+            return sorted({0, *behind.tolist(), *(behind + 1).tolist()} - {len(ts)})
+        ended = self.axis.extents(ts).ended_by(np.maximum(done[behind] - self.axis.right, NEVER))
+        so_far = self.axis.ended(self.axis.extents(ts), self.answered_to)
+        return sorted({0, *behind[ended > np.append(so_far, ended[:-1])].tolist()})
+
+    def _check_whole(self) -> None:
+        if self.broken is not None:
+            raise DataError(f"push: one has failed half-way before ({self.broken!r}); start anew")
+
+    def _started(self, call: str) -> tuple[Progress, WindowAxis]:
+        if self.progress is None or self.axis is None:
             raise DataError(f"{call}: push rows first, which say what a time is")
-        return self.progress, self.ticks
+        return self.progress, self.axis
 
     def _read(self, frame: Frame) -> Ints:
         """The times, and of the first push all that is known from then on."""
@@ -209,25 +246,30 @@ class BucketStream:
         column = frame.column(on)
         ticks = time_axis(self.spec, column)
         ts = time_values(column, ticks)
-        check_ticks(self.spec, ticks, self.ticks)
-        if self.ticks is None:
-            self._begin(frame, ticks)
-        if self.origin is None and len(ts):
-            self.origin = int(ts[0])
+        check_ticks(self.spec, ticks, None if self.axis is None else self.axis.ticks)
+        if self.axis is None:
+            self.begin(frame, ticks)
+        assert self.axis is not None
+        if self.axis.origin is None and len(ts):
+            self.axis = WindowAxis(self.spec, ticks, int(ts[0]))
+            assert self.open is not None
+            self.open.axis = self.axis
         return ts
 
-    def _begin(self, frame: Frame, ticks: Ticks) -> None:
+    def begin(self, frame: Frame, ticks: Ticks) -> None:
+        """Rows like these are what is pushed."""
+
         def length(of: Duration | None) -> int | None:
             return None if of is None else of.in_unit(ticks.finer)
 
         told = self.watermark
-        self.ticks = ticks
-        self.frame = open_frame(frame.take(_NONE))
+        self.frame = open_frame(frame.take(NO_ROWS))
         self.progress = Progress(
             length(told.delay), length(told.idle_after), length(told.max_ahead), told.sources,
             told.combine,
         )  # fmt: skip
-        self.kept = Kept(self.frame.take(_NONE), _NONE)
+        self.axis = WindowAxis(self.spec, ticks)
+        self.open = OpenRows(self.axis, self.plan, self.frame, self.revisions)
 
     def _sources(self, frame: Frame) -> list[Hashable] | None:
         name = self.watermark.source
@@ -235,11 +277,6 @@ class BucketStream:
             return None
         frame.require(name, "source")  # null: of no source
         return [key[0] for key in key_values(frame, (name,), np.arange(frame.rows))]
-
-    def _within(self) -> int:
-        within = self.lateness.within
-        assert self.ticks is not None
-        return (within.in_unit(self.ticks.finer) or 0) if within is not None else 0
 
     def _refuse_late(self, late: NDArray[np.bool_], ts: Ints) -> None:
         if self.lateness.mode == "error" and late.any():
@@ -249,208 +286,105 @@ class BucketStream:
                 f"been answered ({int(late.sum())} rows)"
             )
 
-    def _keep_late(self, frame: Frame, rows: Ints) -> None:
-        if len(rows):
-            self.late_rows = [*self.late_rows, frame.take(rows)]
-            self.late_count += len(rows)
+    def _keep_late(self, frame: Frame, late: NDArray[np.bool_] | None) -> None:
+        if late is not None and late.any():
+            self.late_rows = [*self.late_rows, frame.take(np.flatnonzero(late))]
+            self.late_count += int(late.sum())
 
-    # ------------------------------------------------------------------ rows that are kept
+    # ------------------------------------------------------------------------- the plan
 
-    def _extents(self, ts: Ints) -> Extents:
-        assert self.ticks is not None
-        return find_extents(self.spec, ts, self.ticks, self.origin or 0)
+    def _choose_plan(self) -> None:
+        """Once it is known what the rows are like, do better than to keep them."""
+        assert self.open is not None
+        if isinstance(self.open, OpenPanes):
+            if self.choice.plan == "adapt":
+                assert self.progress is not None
+                self.open.adapt(*self.progress.lags())
+        elif self.choice.plan != "rows":
+            self.follow(self.choice)
+        elif self.may_choose and self.received >= _ENOUGH:
+            assert isinstance(self.open, OpenRows)
+            if len(self.open.kept.ts):
+                self.follow(observe(self.open))
 
-    def _windows_of(self, ts: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-        """Of every row: its first and its last window, and where they end."""
-        extents = self._extents(ts)
-        first, last = extents.wids(ts)
-        first_end = self._complete_at(extents, first)
-        if isinstance(self.spec, Landmark):  # open for ever, unless the row is before the landmark
-            before = self.spec.origin is not None
-            last = np.where((first < 0) & before, first - 1, first)
-            return first, last, first_end, np.full(len(ts), _EVER)
-        return first, last, first_end, self._complete_at(extents, last)
-
-    def _complete_at(self, extents: Extents, wid: Ints) -> Ints:
-        """The watermark at which no more rows of these windows can come: their end, or one tick
-        after it where a row at the end is inside."""
-        return _later(window_edges(extents, wid)[1], int(self.spec.right_closed))
-
-    def _ended(self, extents: Extents, now: int) -> int:
-        """The last window of which no more rows can come."""
-        return extents.ended(max(now - self.spec.right_closed, _NEVER))
-
-    def _keep(self, more: Kept) -> None:
-        assert self.kept is not None and self.frame is not None
-        if not len(more.ts):
+    def follow(self, choice: Choice) -> None:
+        """Follow a plan of partial aggregates from here on, if all columns' types are known."""
+        assert isinstance(self.open, OpenRows) and self.axis is not None
+        kept = self.open.kept
+        columns = open_frame(kept.data)
+        types = {name: columns.column(name) for name in self.plan.columns}
+        if any(column.kind == "null" for column in types.values()) or not len(kept.ts):
             return
-        try:
-            data = self.frame.join([self.kept.data, more.data]) if len(self.kept.ts) else more.data
-        except Exception as error:
-            raise DataError(f"push: the columns are not of the types of before ({error})") from None
-        self.kept = Kept(data, np.concatenate([self.kept.ts, more.ts]))
-
-    def _forget(self) -> None:
-        """Drop the rows that no open window holds."""
-        assert self.kept is not None
-        if len(self.kept.ts):
-            last_end = self._windows_of(self.kept.ts)[3]
-            open_rows = _later(last_end, self._within()) > self.answered_to
-            if not open_rows.all():
-                self.kept = self.kept.take(np.flatnonzero(open_rows))
+        panes = OpenPanes(self.axis, self.plan, columns, self.revisions, choice.plan)
+        panes.add(panes.prepare(columns, kept.ts), np.arange(len(kept.ts)))
+        self.open, self.choice = panes, choice
 
     # --------------------------------------------------------------------- answers out
 
     def _answer(self, final: bool = False) -> Any:
-        assert self.progress is not None
-        now = _EVER if final else self.progress.now
-        return self._assemble([] if now is None else [self._close(now)])
+        self._check_whole()
+        assert self.progress is not None and self.open is not None
+        now = EVER if final else self.progress.now
+        answered = self._assemble([] if now is None else [self._close(now)])
+        self.open.forget(self.answered_to)
+        return answered
 
     def _close(self, now: int) -> list[Answer]:
         """Answer the windows that end after those answered so far, up to now."""
-        assert self.kept is not None
+        assert self.open is not None
         if now <= self.answered_to:
             return []
-        extents = self._extents(self.kept.ts)
-        low, high = self._ended(extents, self.answered_to) + 1, self._ended(extents, now)
-        if isinstance(self.spec, Landmark) and len(self.kept.ts):
-            high = min(high, landmark_end(extents, self.kept.ts))
-        made = self._run(self.kept, low, high) if low <= high and len(self.kept.ts) else []
+        made = self.open.close(self.answered_to, now)
         self.answered_to = now
-        self._forget()
+        if self.axis is not None:
+            self.revisions.forget(now - self.axis.within)
         return made
 
-    def _revise(self, t: int, done: int) -> list[Answer]:
-        """Answer again the windows that hold the newest row, at t, as far as they are not final."""
-        assert self.kept is not None
-        extents, at = self._extents(self.kept.ts), np.array([t])
-        first, last = (int(wid[0]) for wid in extents.wids(at))
-        low = max(first, self._ended(extents, done - self._within()) + 1)
-        high = min(last, self._ended(extents, done))
-        if low > high:
+    def _revise(
+        self, rows: Any, at: int, done: int, late: NDArray[np.bool_] | None,
+        outside: NDArray[np.bool_] | None,
+    ) -> list[Answer]:  # fmt: skip
+        """Answer windows again that this row is in, if it is in any that has been answered."""
+        assert self.open is not None
+        if late is None or outside is None or late[at] or outside[at]:
             return []
-        mates = self.kept
-        if self.spec.by:
-            data = open_frame(mates.data)
-            keys = key_values(data, self.spec.by, np.arange(len(mates.ts)))
-            mates = mates.take(np.flatnonzero([key == keys[-1] for key in keys]))
-        return self._run(mates, low, high)
-
-    def _run(self, kept: Kept, low: int, high: int) -> list[Answer]:
-        """The answers of the windows low..high of these rows, in order of their ends."""
-        batch = Batch(self.spec, kept.data)
-        assert batch.ts is not None
-        extents = self._extents(kept.ts)
-        group, wid, lo, hi = extents.over(batch.ts, batch.offsets, False, high, low)
-        if not len(wid):
-            return []
-        order = np.lexsort((group, wid))
-        answers = self._answers_of(batch, extents, group, wid, lo, hi)
-        return [reordered(answer, order) for answer in answers]
-
-    def _answers_of(
-        self, batch: Batch, extents: Extents, group: Ints, wid: Ints, lo: Ints, hi: Ints
-    ) -> list[Answer]:
-        try:
-            raw = slide_windows(batch, lo, hi)
-        except AnswerOverflowError as error:
-            raise error.explain(f"number {wid[error.window]}") from None
-        return [
-            *key_answers(self.spec, batch, group),
-            *edge_answers(self.spec, batch, extents, wid),
-            Answer("revision", self._number_answers(batch, group, self._complete_at(extents, wid))),
-            *raw.answers(None, batch.rows.to_input),
-        ]
-
-    def _number_answers(self, batch: Batch, group: Ints, end: Ints) -> Ints:
-        if self.lateness.within is None:
-            return np.ones(len(group), np.int64)
-        firsts = batch.rows.to_input(batch.offsets[:-1])
-        keys = key_values(batch.frame, self.spec.by, firsts)
-        counts = dict(self.revisions)
-        numbers = np.empty(len(group), np.int64)
-        for i, (g, e) in enumerate(zip(group.tolist(), end.tolist(), strict=True)):
-            numbers[i] = counts[keys[g], e] = counts.get((keys[g], e), 0) + 1
-        final = self.answered_to - self._within()
-        self.revisions = {key: count for key, count in counts.items() if key[1] > final}
-        return numbers
+        return self.open.revise(rows, at, done)
 
     def _assemble(self, made: list[list[Answer]]) -> Any:
-        assert self.frame is not None
-        parts = [answers for answers in made if answers] or [self._no_answers()]
+        assert self.frame is not None and self.open is not None
+        parts = [answers for answers in made if answers] or [self.open.no_answers()]
         columns = [join_answers(list(same), self.frame) for same in zip(*parts, strict=True)]
         count = len(columns[-1].lengths if columns[-1].lengths is not None else columns[-1].values)
         return self.frame.build_numbered(columns, np.arange(count))
 
-    def _no_answers(self) -> list[Answer]:
-        assert self.frame is not None
-        batch = Batch(self.spec, self.frame.take(_NONE))
-        return self._answers_of(batch, self._extents(_NONE), _NONE, _NONE, _NONE, _NONE)
+
+def _places(
+    start: int, stop: int, late: NDArray[np.bool_] | None, outside: NDArray[np.bool_] | None
+) -> Ints:
+    """The rows from start to stop that are in a window."""
+    places = np.arange(start, stop)
+    if late is None or outside is None:
+        return places
+    return places[~(late | outside)[start:stop]]
 
 
-def _later(times: Ints, by: int) -> Ints:
-    """times + by, as far as 64 bits go."""
-    return np.minimum(times, _EVER - by) + by
-
-
-def stream_bytes(stream: BucketStream) -> bytes:
-    """A snapshot of a stream: a JSON head; the frames of no rows, of rows that are kept, of late
-    ones; the times of the kept ones."""
-    head = {
-        name: getattr(stream, name)
-        for name in ("origin", "answered_to", "received", "late_count", "unassigned")
-    }
-    head["revisions"] = [[list(key), end, n] for (key, end), n in stream.revisions.items()]
-    parts: list[bytes] = []
-    if stream.frame is not None and stream.kept is not None:
-        assert stream.ticks is not None and stream.progress is not None
-        head["ticks"] = asdict(stream.ticks)
-        head["now"] = stream.progress.now
-        head["sources"] = [[name, asdict(s)] for name, s in stream.progress.sources.items()]
-        late = stream.frame.join([stream.frame.take(_NONE), *stream.late_rows])
-        parts = [
-            frame_bytes(open_frame(x)) for x in (stream.frame.take(_NONE), stream.kept.data, late)
-        ]
-        parts.append(stream.kept.ts.tobytes())
-    try:
-        text = json.dumps(head).encode()
-    except TypeError as error:
-        raise SnapshotError(f"to_bytes: a key or source can't be stored ({error})") from None
-    return seal(_KIND, stream.spec.to_json(), [text, *parts])
-
-
-def stream_from_bytes(spec: Periodic, data: bytes) -> BucketStream:
-    """The stream that `stream_bytes` described.
-
-    Raises
-    ------
-    SnapshotError
-        `data` is damaged, or of another spec.
-    """
-    parts = unseal(_KIND, spec.to_json(), data)
-    stream = BucketStream(spec)
-    try:
-        _fill(stream, json.loads(parts[0]), parts[1:])
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, SnapshotError):
-            raise
-        raise SnapshotError(f"snapshot: damaged ({error})") from None
-    return stream
-
-
-def _fill(stream: BucketStream, head: dict[str, Any], parts: list[bytes]) -> None:
-    for name in ("answered_to", "received", "late_count", "unassigned"):
-        setattr(stream, name, int(head[name]))
-    if "ticks" in head:
-        empty, kept, late = (bytes_frame(part) for part in parts[:3])
-        stream._begin(empty, Ticks(**head["ticks"]))
-        assert stream.progress is not None
-        stream.progress.now = head["now"]
-        stream.progress.sources = {name: Source(**s) for name, s in head["sources"]}
-        ts = np.frombuffer(parts[3], np.int64)
-        if kept.rows != len(ts):
-            raise SnapshotError("snapshot: damaged (rows and times are not as many)")
-        stream.kept = Kept(kept.take(np.arange(kept.rows)), ts)
-        stream.late_rows = [late.take(np.arange(late.rows))] if late.rows else []
-    stream.origin = head["origin"]
-    stream.revisions = {(tuple(key), end): n for key, end, n in head["revisions"]}
+def _first_choice(stream: BucketStream, plan: str) -> tuple[Choice, bool]:
+    """The plan to begin with, and whether a better one may be looked for."""
+    if plan not in PLANS:
+        raise SpecError(f"plan: must be one of {PLANS}, not {plan!r}")
+    why_not = no_partials(stream.plan)
+    if isinstance(stream.spec, Landmark):
+        if plan in ("wid", "adapt"):
+            raise SpecError(
+                f"plan: a landmark's windows share all their rows; {plan!r} is not for it"
+            )
+        if stream.spec.lateness is not None and stream.spec.lateness.mode == "revise":
+            why_not = "a landmark's partials know no earlier windows, which late rows could revise"
+    if plan in ("auto", "rows"):
+        why = "asked for" if plan == "rows" else f"rows are kept as they are, {why_not}"
+        if plan == "auto" and why_not is None:
+            why = f"until {_ENOUGH} rows have been seen"
+        return Choice("rows", why), plan == "auto" and why_not is None
+    if why_not is not None:
+        raise SpecError(f"plan: {plan!r} needs partial aggregates, but {why_not}; take 'rows'")
+    return Choice(plan, "asked for"), False

@@ -40,7 +40,9 @@ def run_periodic(spec: Periodic, data: Any, threads: int = 1) -> Any:
         first = int(batch.rows.to_input(lo[error.window : error.window + 1])[0])
         raise error.explain(f"number {wid[error.window]} of row {first}") from None
     answers = raw.answers(None, batch.rows.to_input)
-    shown = key_answers(spec, batch, group) + edge_answers(spec, batch, extents, wid)
+    shown = key_answers(spec, batch, group) + edge_answers(
+        spec, batch.frame, batch.ticks, extents, wid
+    )
     return batch.frame.build_numbered([*shown, *answers], np.arange(len(wid)))
 
 
@@ -124,11 +126,16 @@ def window_edges(extents: Extents, wid: Ints) -> tuple[Ints, Ints]:
         ) from None
 
 
-def edge_answers(spec: Periodic, batch: Batch, extents: Extents, wid: Ints) -> list[Answer]:
-    """The columns "start" and "end" of windows of these numbers."""
+def edge_answers(
+    spec: Periodic, frame: Frame, ticks: Ticks, extents: Extents, wid: Ints
+) -> list[Answer]:
+    """The columns "start" and "end" of windows of these numbers.
+
+    frame : of the kind and with the time column of the rows
+    """
     start, end = window_edges(extents, wid)
     assert spec.on is not None
-    like, factor = edge_type(batch.frame, batch.frame.column(spec.on), batch.ticks)
+    like, factor = edge_type(frame, frame.column(spec.on), ticks)
     open_start = isinstance(spec, Landmark) and spec.origin is None
     known = np.zeros(len(wid), np.bool_) if open_start else None
     return [

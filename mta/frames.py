@@ -181,6 +181,15 @@ class Frame:
         """These rows of the data, of the same kind."""
         raise NotImplementedError
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that the data takes, or nearly so."""
+        raise NotImplementedError
+
+    def select(self, names: list[str]) -> Any:
+        """These columns of the data, of the same kind."""
+        raise NotImplementedError
+
     @staticmethod
     def join(data: list[Any]) -> Any:
         """Data of one kind and with the same columns, one after the other."""

@@ -38,6 +38,11 @@ class Periodic(Spec):
     progress: Watermark | None = None
     lateness: Late | None = None
 
+    @property
+    def leaves_rows_out(self) -> bool:
+        """Whether there are times that no window holds."""
+        return False
+
     def watermark(
         self,
         delay: str | Any = 0,
@@ -91,18 +96,38 @@ class Periodic(Spec):
         length = None if within is None else parse_duration(within, "within")
         return replace(self, lateness=Late(mode, length))
 
-    def stream(self, state: bytes | None = None) -> BucketStream:
+    def stream(self, state: bytes | None = None, *, plan: str = "auto") -> BucketStream:
         """The same windows over rows that are pushed: ``op.push(batch)`` gives the answers that
         became final.
 
         Parameters
         ----------
-        state : what ``op.to_bytes()`` gave; the stream goes on from there
+        state : what ``op.to_bytes()`` gave; the stream goes on from there, with its plan
+        plan : what is held of the rows of open windows; the answers are the same
+
+            - "rows": the rows as they are; for every aggregate. A push that completes windows goes
+              over all rows that are held.
+            - "wid": a partial aggregate per group and window; a row updates range / slide of them.
+            - "paned": one per group and pane, of length gcd(range, slide), and one per group for
+              the window at hand; a row updates one of them, a window costs the panes that come and
+              go.
+            - "adapt": as "paned", but of groups with few rows the rows themselves are kept.
+            - "auto" (default): the rows, until it is known what they are like; then what costs
+              least (``op.explain()`` says why).
+
+            Partial aggregates are there of counts, sums, means, min, max, any and all.
 
         Raises
         ------
         SnapshotError
             `state` is damaged, or of another spec.
+        SpecError
+            The plan does not serve these aggregates, or windows.
+
+        Notes
+        -----
+        The plans are those of the thesis on window-ids, 6.1 (WID), 6.2 (Paned-WID) and 6.3
+        (AdaptWID); the choice is by its Eq. 6.1 to 6.6.
 
         Examples
         --------
@@ -117,9 +142,10 @@ class Periodic(Spec):
         >>> op.finish()["total"].tolist()
         [10]
         """
-        from mta.bucket_stream import BucketStream, stream_from_bytes  # as above
+        from mta.bucket_state import stream_from_bytes  # as above
+        from mta.bucket_stream import BucketStream
 
-        return BucketStream(self) if state is None else stream_from_bytes(self, state)
+        return BucketStream(self, plan) if state is None else stream_from_bytes(self, state)
 
     @property
     def asked(self) -> tuple[tuple[str, Aggregate], ...]:
@@ -192,6 +218,11 @@ class Hopping(Periodic):
     def __post_init__(self) -> None:
         _check(self, {"range": self.range, "slide": self.slide or self.range})
 
+    @property
+    def leaves_rows_out(self) -> bool:
+        """Whether there are times that no window holds."""
+        return self.slide is not None and self.slide.amount > self.range.amount
+
     @classmethod
     def _make(cls, **arguments: Any) -> Hopping:
         made: Hopping = _made(hopping, arguments)
@@ -215,6 +246,11 @@ class Landmark(Periodic):
 
     def __post_init__(self) -> None:
         _check(self, {"slide": self.slide})
+
+    @property
+    def leaves_rows_out(self) -> bool:
+        """Whether there are times that no window holds: those before a landmark."""
+        return self.origin is not None
 
     @classmethod
     def _make(cls, **arguments: Any) -> Landmark:

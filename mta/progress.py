@@ -79,6 +79,7 @@ class Source:
     ahead: int | None = None  # a time too far ahead to be believed at once
     heard_at: int | None = None  # the newest time of all when it was heard of last
     idle: bool = False
+    rows: int = 0
 
     def mark(self, delay: int | None) -> int | None:
         """Its own watermark."""
@@ -148,6 +149,17 @@ class Progress:
         self.sources.setdefault(name, Source()).idle = True
         self._go_on()
 
+    def lags(self) -> tuple[int, tuple[tuple[float, float], ...]]:
+        """How far the watermark is behind the newest row of all; and of every source its share of
+        the rows, and how far it is behind the first one."""
+        newest = self._newest()
+        if newest is None or self.now is None:
+            return 0, ()
+        heard = [s for s in self.sources.values() if s.newest is not None]
+        rows = max(sum(s.rows for s in heard), 1)
+        lags = tuple((s.rows / rows, float(newest - (s.newest or 0))) for s in heard)
+        return max(newest - self.now, 0), lags
+
     def _shown(self) -> int:
         return _NEVER if self.now is None else self.now
 
@@ -166,6 +178,7 @@ class Progress:
 
     def _see_row(self, t: int, source: Source) -> None:
         source.idle = False
+        source.rows += 1
         if source.newest is not None and self.max_ahead is not None:
             if t > source.newest + self.max_ahead:
                 # One row from the future is not believed; a second one near it is.

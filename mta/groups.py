@@ -1,0 +1,187 @@
+"""Groups: numbers of the keys of a stream, and the keys of these numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mta._frames_bytes import bytes_frame, frame_bytes
+from mta._groups import Codes
+from mta.errors import DataError
+from mta.frames import Answer, Column, Frame, open_frame
+from mta.slider import taken_answer
+from mta.stream import key_values
+
+Ints = NDArray[np.int64]
+
+
+def make_groups(by: tuple[str, ...], frame: Frame) -> Groups:
+    """The groups of rows like these."""
+    if len(by) == 1:
+        column = frame.column(by[0])
+        if column.values is not None and column.kind != "null":
+            return ValueGroups(by, column)
+    return RowGroups(by, frame)
+
+
+class Groups:
+    """Codes 0, 1, … of keys, in the order in which they first came.
+
+    A key that is forgotten and comes again gets a new code.
+    """
+
+    def codes(self, frame: Frame) -> Ints:
+        """Of every row."""
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def keys(self, codes: Ints) -> list[Answer]:
+        """The key columns of these groups."""
+        raise NotImplementedError
+
+    def renumber(self, new: NDArray[np.int32]) -> None:
+        """Give group i the code new[i], none of which is greater than i; -1: forget it."""
+        raise NotImplementedError
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, or nearly so."""
+        raise NotImplementedError
+
+    def to_parts(self) -> list[bytes]:
+        """All keys as bytes; `fill` of new groups of the same columns takes them."""
+        raise NotImplementedError
+
+    def fill(self, parts: list[bytes]) -> None:
+        """Take what `to_parts` gave. ValueError: it is damaged."""
+        raise NotImplementedError
+
+
+class ValueGroups(Groups):
+    """Groups by one column of 8-byte values: 12 to 19 bytes a group."""
+
+    def __init__(self, by: tuple[str, ...], column: Column) -> None:
+        self.by = by
+        self.like = column.slice(0, 0)
+        self._codes = Codes()
+
+    def codes(self, frame: Frame) -> Ints:
+        column = frame.column(self.by[0])
+        if column.kind == "null":
+            nulls = np.zeros(frame.rows, np.int64)
+            return self._codes.of(nulls, np.zeros(frame.rows, np.uint8))
+        if (column.kind, column.unit) != (self.like.kind, self.like.unit) or column.values is None:
+            raise DataError(
+                f"by: column {column.name!r} was {self.like.dtype} and now is {column.dtype}"
+            )
+        values = column.values
+        if column.kind == "float":  # one zero and one NaN, whatever their bits
+            values = np.where(np.isnan(values), np.nan, values + 0.0)
+        valid = None if column.valid is None else column.valid.view(np.uint8)
+        return self._codes.of(np.ascontiguousarray(values).view(np.int64), valid)
+
+    def __len__(self) -> int:
+        return self._codes.n
+
+    def keys(self, codes: Ints) -> list[Answer]:
+        assert self.like.values is not None
+        values = self._codes.values[codes].view(self.like.values.dtype)
+        valid = None if self._codes.null < 0 else codes != self._codes.null
+        if valid is not None and values.dtype.kind == "f":
+            values = np.where(valid, values, np.nan)
+        return [Answer(self.by[0], values, valid, self.like)]
+
+    def renumber(self, new: NDArray[np.int32]) -> None:
+        self._codes.renumber(new)
+
+    @property
+    def nbytes(self) -> int:
+        return self._codes.nbytes
+
+    def to_parts(self) -> list[bytes]:
+        return [np.int64(self._codes.null).tobytes(), self._codes.values.tobytes()]
+
+    def fill(self, parts: list[bytes]) -> None:
+        null, values = int(np.frombuffer(parts[0], np.int64)[0]), np.frombuffer(parts[1], np.int64)
+        valid = np.arange(len(values)) != null
+        codes = self._codes.of(values, valid.view(np.uint8))
+        if (codes != np.arange(len(values))).any():
+            raise ValueError("a key is there twice")
+
+
+class RowGroups(Groups):
+    """Groups by columns of any kind, or by none: a row of each is kept, and a Python object."""
+
+    def __init__(self, by: tuple[str, ...], frame: Frame) -> None:
+        self.by = by
+        self.codes_of: dict[tuple[Any, ...], int] = {}
+        self.rows = self._take(frame, np.zeros(0, np.int64))  # one per code, of the key columns
+
+    def codes(self, frame: Frame) -> Ints:
+        if not self.by:
+            self.codes_of.setdefault((), 0)
+            return np.zeros(frame.rows, np.int64)
+        if not frame.rows:
+            return np.zeros(0, np.int64)
+        dense, count = frame.key_codes(self.by)
+        firsts = np.empty(count, np.int64)
+        firsts[dense[::-1]] = np.arange(frame.rows)[::-1]
+        known = np.empty(count, np.int64)
+        new: list[int] = []
+        for i, key in enumerate(key_values(frame, self.by, firsts)):
+            code = self.codes_of.setdefault(key, len(self.codes_of))
+            known[i] = code
+            if code == len(self) + len(new):
+                new.append(i)
+        if new:
+            self._append(frame, firsts[new])
+        return known[dense]
+
+    def _take(self, frame: Frame, rows: Ints) -> Any:
+        return open_frame(frame.select(list(self.by))).take(rows) if self.by else None
+
+    def _append(self, frame: Frame, firsts: Ints) -> None:
+        more = self._take(frame, firsts)
+        try:
+            self.rows = open_frame(more).join([self.rows, more]) if len(self) else more
+        except Exception as error:
+            raise DataError(f"by: the keys are not of the types of before ({error})") from None
+
+    def __len__(self) -> int:
+        if not self.by:
+            return len(self.codes_of)
+        return open_frame(self.rows).rows
+
+    def keys(self, codes: Ints) -> list[Answer]:
+        if not self.by:
+            return []
+        frame = open_frame(self.rows)
+        return [taken_answer(name, frame.column(name), codes) for name in self.by]
+
+    def renumber(self, new: NDArray[np.int32]) -> None:
+        kept = [(key, int(new[code])) for key, code in self.codes_of.items() if new[code] >= 0]
+        self.codes_of = dict(kept)
+        if self.by:
+            self.rows = open_frame(self.rows).take(np.flatnonzero(new >= 0))
+
+    @property
+    def nbytes(self) -> int:
+        return len(self.codes_of) * (100 + 60 * len(self.by))
+
+    def to_parts(self) -> list[bytes]:
+        return [frame_bytes(open_frame(self.rows))] if self.by else [bytes(len(self.codes_of))]
+
+    def fill(self, parts: list[bytes]) -> None:
+        if not self.by:
+            self.codes_of = {(): 0} if parts[0] else {}
+            return
+        frame = bytes_frame(parts[0])
+        self.rows = frame.take(np.arange(frame.rows))
+        keys = key_values(frame, self.by, np.arange(frame.rows))
+        self.codes_of = {key: code for code, key in enumerate(keys)}
+        if len(self.codes_of) != frame.rows:
+            raise ValueError("a key is there twice")
