@@ -25,5 +25,5 @@ class Partials:
         self, measure: int, counts: NDArray[np.int64], least: int, wraps: bool, out: NDArray[Any]
     ) -> int: ...
     def quotients(
-        self, measure: int, counts: NDArray[np.int64], out: NDArray[np.float64]
+        self, measure: int, counts: NDArray[np.int64] | None, out: NDArray[np.float64]
     ) -> None: ...

@@ -191,19 +191,22 @@ cdef class Partials:
         return failed
 
     def quotients(self, int measure, const int64_t[::1] counts, double[::1] out):
-        """Sums over these counts as doubles, each rounded once; NaN where the count is 0."""
+        """Sums over these counts (None: the sums themselves) as doubles, each rounded once; NaN where
+        the count is 0."""
         cdef const Measure* m = &self.layout.shape.measure[measure]
-        cdef int64_t i
+        cdef const char* entry
+        cdef int64_t i, size = self.layout.shape.size
         if m.kind not in (FLOATS, INTEGERS) or out.shape[0] != self.n:
             raise ValueError("no sum, or no room for it")
         for i in range(self.n):
-            if counts[i] <= 0:
+            entry = self.entry + i * size
+            if counts is not None and counts[i] <= 0:
                 out[i] = NAN
             elif m.kind == INTEGERS:
-                out[i] = divide_int128(load128(self.cell(measure, i)), counts[i])
+                out[i] = divide_int128(load128(entry + m.at), counts[i] if counts is not None else 1)
             else:
-                out[i] = sum_lower(<Head*> (self.entry + i * self.layout.shape.size + m.head),
-                                   self.cell(measure, i), &self.pool, counts[i])
+                out[i] = sum_lower(<const Head*> (entry + m.head), entry + m.at, &self.pool,
+                                   counts[i] if counts is not None else 0)
 
     cdef int64_t* cell(self, int measure, int64_t i) noexcept nogil:
         return <int64_t*> (self.entry + i * self.layout.shape.size + self.layout.shape.measure[measure].at)

@@ -181,13 +181,13 @@ class BucketStream:
         late, outside, cuts = self._sort_out(ts, done)
         rows = self.open.prepare(frame, ts)
         undo.append(self.open.checkpoint(rows))
-        made = []
+        made: list[list[Answer]] = []
         for start, stop in zip(cuts, [*cuts[1:], len(ts)], strict=True):
-            made.append(self._close(int(done[start])) if start else [])
+            made += self._close(int(done[start])) if start else []
             self.open.add(rows, _places(start, stop, late, outside))
             if self.lateness.mode == "revise" and start < stop:
-                made.append(self._revise(rows, start, int(done[start]), late, outside))
-        made.append(self._close(int(after[-1])) if len(ts) else [])
+                made += self._revise(rows, start, int(done[start]), late, outside)
+        made += self._close(int(after[-1])) if len(ts) else []
         self._keep_late(frame, late)
         self.unassigned += 0 if outside is None else int(outside.sum())
         self.received += len(ts)
@@ -325,11 +325,11 @@ class BucketStream:
         self._check_whole()
         assert self.progress is not None and self.open is not None
         now = EVER if final else self.progress.now
-        answered = self._assemble([] if now is None else [self._close(now)])
+        answered = self._assemble([] if now is None else self._close(now))
         self.open.forget(self.answered_to)
         return answered
 
-    def _close(self, now: int) -> list[Answer]:
+    def _close(self, now: int) -> list[list[Answer]]:
         """Answer the windows that end after those answered so far, up to now."""
         assert self.open is not None
         if now <= self.answered_to:
@@ -343,7 +343,7 @@ class BucketStream:
     def _revise(
         self, rows: Any, at: int, done: int, late: NDArray[np.bool_] | None,
         outside: NDArray[np.bool_] | None,
-    ) -> list[Answer]:  # fmt: skip
+    ) -> list[list[Answer]]:  # fmt: skip
         """Answer windows again that this row is in, if it is in any that has been answered."""
         assert self.open is not None
         if late is None or outside is None or late[at] or outside[at]:
@@ -352,7 +352,7 @@ class BucketStream:
 
     def _assemble(self, made: list[list[Answer]]) -> Any:
         assert self.frame is not None and self.open is not None
-        parts = [answers for answers in made if answers] or [self.open.no_answers()]
+        parts = made or [self.open.no_answers()]
         columns = [join_answers(list(same), self.frame) for same in zip(*parts, strict=True)]
         count = len(columns[-1].lengths if columns[-1].lengths is not None else columns[-1].values)
         return self.frame.build_numbered(columns, np.arange(count))

@@ -120,6 +120,7 @@ class RowGroups(Groups):
         self.by = by
         self.codes_of: dict[tuple[Any, ...], int] = {}
         self.rows = self._take(frame, np.zeros(0, np.int64))  # one per code, of the key columns
+        self._columns: list[Column] | None = None  # of them
 
     def codes(self, frame: Frame) -> Ints:
         if not self.by:
@@ -146,6 +147,7 @@ class RowGroups(Groups):
 
     def _append(self, frame: Frame, firsts: Ints) -> None:
         more = self._take(frame, firsts)
+        self._columns = None
         try:
             self.rows = open_frame(more).join([self.rows, more]) if len(self) else more
         except Exception as error:
@@ -159,14 +161,17 @@ class RowGroups(Groups):
     def keys(self, codes: Ints) -> list[Answer]:
         if not self.by:
             return []
-        frame = open_frame(self.rows)
-        return [taken_answer(name, frame.column(name), codes) for name in self.by]
+        if self._columns is None:  # answers of the same columns are easy to put together
+            frame = open_frame(self.rows)
+            self._columns = [frame.column(name) for name in self.by]
+        return [taken_answer(column.name, column, codes) for column in self._columns]
 
     def renumber(self, new: NDArray[np.int32]) -> None:
         kept = [(key, int(new[code])) for key, code in self.codes_of.items() if new[code] >= 0]
         self.codes_of = dict(kept)
         if self.by:
             self.rows = open_frame(self.rows).take(np.flatnonzero(new >= 0))
+            self._columns = None
 
     @property
     def nbytes(self) -> int:

@@ -32,6 +32,8 @@ from mta.stream import fitted, key_values
 
 # A group that has just become lazy should not become eager at once: the lower of the two bounds.
 _SLACK = 0.75
+# So many answers are made at a time.
+_AT_ONCE = 1 << 15
 # Dead groups are forgotten when they are most, and more than these.
 _FEW_GROUPS = 64
 
@@ -221,16 +223,20 @@ class OpenPanes(OpenWindows):
 
     # --------------------------------------------------------------------- answers out
 
-    def close(self, done: int, now: int) -> list[Answer]:
+    def close(self, done: int, now: int) -> list[list[Answer]]:
         extents, wid = self._windows(done, now)
-        if not len(wid):
-            return []
+        # As many at a time as stay in the cache.
+        step = max(1, _AT_ONCE // max(self.panes.alive, 1))
+        parts = [self._close(extents, wid[i : i + step]) for i in range(0, len(wid), step)]
+        return [part for part in parts if part]
+
+    def _close(self, extents: Extents, wid: Ints) -> list[Answer]:
         start, end = window_edges(extents, wid)
         made = self.panes.close(start, end)
-        if self.panes.single and len(made):
-            order = np.lexsort((made.codes, made.places))
-            return self._answers_of(extents, wid, made, order)
-        return self._answers_of(extents, wid, made, None) if len(made) else []
+        if not len(made):
+            return []
+        order = np.lexsort((made.codes, made.places)) if self.panes.single else None
+        return self._answers_of(extents, wid, made, order)
 
     def _windows(self, done: int, now: int) -> tuple[Extents, Ints]:
         """The windows complete at `now` and not at `done` that may hold a bucket."""
@@ -256,7 +262,7 @@ class OpenPanes(OpenWindows):
         offsets = np.array([0, len(buckets)])
         return extents, extents.over(buckets, offsets, False, high, low)[1]
 
-    def revise(self, rows: Prepared, at: int, done: int) -> list[Answer]:
+    def revise(self, rows: Prepared, at: int, done: int) -> list[list[Answer]]:
         extents = self._extents(self.panes.buckets)
         bucket = rows.buckets[at : at + 1]
         first, last = (int(wid[0]) for wid in extents.wids(bucket))
@@ -271,7 +277,7 @@ class OpenPanes(OpenWindows):
         if self.panes.single:
             end = start + 1
         made = self.panes.close_group(int(rows.codes[at]), start, end)
-        return self._answers_of(extents, wid, made, None) if len(made) else []
+        return [self._answers_of(extents, wid, made, None)] if len(made) else []
 
     def _answers_of(
         self, extents: Extents, wid: Ints, made: Partials, order: Ints | None
@@ -288,11 +294,13 @@ class OpenPanes(OpenWindows):
             frame = self.frame.build_numbered(self.groups.keys(codes), np.arange(len(codes)))
             return key_values(open_frame(frame), self.spec.by, np.arange(len(codes)))
 
-        complete = self.axis.complete_at(extents, wid)
+        def complete() -> Ints:
+            return self.axis.complete_at(extents, wid)
+
         return [
             *self.groups.keys(codes),
             *edge_answers(self.spec, self.frame, self.axis.ticks, extents, wid),
-            Answer("revision", self.numbers(keys, complete)),
+            Answer("revision", self.numbers(len(wid), keys, complete)),
             *raw.answers(order),
         ]
 
@@ -315,7 +323,7 @@ class OpenPanes(OpenWindows):
                 error = AnswerOverflowError(output, failed)
                 raise error.explain(f"number {wid[failed]}") from None
         else:
-            made.quotients(measure, counts if fn == "mean" else np.ones_like(counts), room)
+            made.quotients(measure, counts if fn == "mean" else None, room)
 
     def no_answers(self) -> list[Answer]:
         none = np.zeros(0, np.int64)

@@ -70,7 +70,7 @@ class OpenRows(OpenWindows):
             more = Kept(data, np.concatenate([self.kept.ts, more.ts]))
         self.kept = more
 
-    def close(self, done: int, now: int) -> list[Answer]:
+    def close(self, done: int, now: int) -> list[list[Answer]]:
         if not len(self.kept.ts):
             return []
         extents = self.axis.extents(self.kept.ts)
@@ -79,7 +79,7 @@ class OpenRows(OpenWindows):
             high = min(high, landmark_end(extents, self.kept.ts))
         return self._run(self.kept, low, high)
 
-    def revise(self, rows: Kept, at: int, done: int) -> list[Answer]:
+    def revise(self, rows: Kept, at: int, done: int) -> list[list[Answer]]:
         extents, t = self.axis.extents(self.kept.ts), rows.ts[at : at + 1]
         first, last = (int(wid[0]) for wid in extents.wids(t))
         low = max(first, self.axis.ended(extents, done - self.axis.within) + 1)
@@ -97,7 +97,7 @@ class OpenRows(OpenWindows):
             if not open_rows.all():
                 self.kept = self.kept.take(np.flatnonzero(open_rows))
 
-    def _run(self, kept: Kept, low: int, high: int) -> list[Answer]:
+    def _run(self, kept: Kept, low: int, high: int) -> list[list[Answer]]:
         """The answers of the windows low..high of these rows, in order of their ends."""
         if low > high:
             return []
@@ -109,7 +109,7 @@ class OpenRows(OpenWindows):
             return []
         order = np.lexsort((group, wid))
         answers = self._answers_of(batch, extents, group, wid, lo, hi)
-        return [reordered(answer, order) for answer in answers]
+        return [[reordered(answer, order) for answer in answers]]
 
     def _answers_of(
         self, batch: Batch, extents: Extents, group: Ints, wid: Ints, lo: Ints, hi: Ints
@@ -124,7 +124,10 @@ class OpenRows(OpenWindows):
             known = key_values(batch.frame, self.spec.by, firsts)
             return [known[g] for g in group.tolist()]
 
-        numbers = self.numbers(keys, self.axis.complete_at(extents, wid))
+        def complete() -> Ints:
+            return self.axis.complete_at(extents, wid)
+
+        numbers = self.numbers(len(wid), keys, complete)
         return [
             *key_answers(self.spec, batch, group),
             *edge_answers(self.spec, batch.frame, batch.ticks, extents, wid),

@@ -121,12 +121,12 @@ class OpenWindows:
         """Take those rows of what was prepared that are at these places, which rise."""
         raise NotImplementedError
 
-    def close(self, done: int, now: int) -> list[Answer]:
+    def close(self, done: int, now: int) -> list[list[Answer]]:
         """The answers of the windows that are complete at `now` and were not at `done`, in order of
-        their ends; [] where there are none."""
+        their ends, in any number of parts."""
         raise NotImplementedError
 
-    def revise(self, rows: Any, at: int, done: int) -> list[Answer]:
+    def revise(self, rows: Any, at: int, done: int) -> list[list[Answer]]:
         """Answer again the windows that hold this row, which has been added, as far as they have
         been answered by `done` and are not final."""
         raise NotImplementedError
@@ -155,8 +155,10 @@ class OpenWindows:
         """Take what `to_parts` gave. ValueError: it is damaged."""
         raise NotImplementedError
 
-    def numbers(self, keys: Callable[[], list[Any]], complete: Ints) -> Ints:
-        """The column "revision" of answers: of groups with these keys, complete by then."""
+    def numbers(
+        self, n: int, keys: Callable[[], list[Any]], complete: Callable[[], Ints]
+    ) -> Ints:
+        """The column "revision" of n answers: of groups with these keys, complete by then."""
         if self.spec.lateness is None or self.spec.lateness.within is None:
-            return np.ones(len(complete), np.int64)
-        return self.revisions.number(keys(), complete)
+            return np.ones(n, np.int64)
+        return self.revisions.number(keys(), complete())

@@ -350,7 +350,10 @@ def taken_answer(
 def join_answers(parts: list[Answer], frame: Frame) -> Answer:
     """The answers of several runs, one after the other."""
     like = parts[0].like
-    if parts[0].rows and like is not None:
+    if len(parts) == 1:
+        return parts[0]
+    one_column = all(p.like is like for p in parts)
+    if parts[0].rows and like is not None and not one_column:
         natives = [frame.take_native(p.like.native, p.values) for p in parts if p.like is not None]
         like = replace(like, native=reduce(frame.join_natives, natives))
         values = np.arange(sum(len(p.values) for p in parts))

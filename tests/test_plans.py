@@ -36,14 +36,23 @@ def test_every_plan_answers_as_a_batch(sample, spec, aggs, kind, draws, by, save
     """In any order of arrival, any cuts, and from snapshots."""
     spec = replace(spec, by=by, **({"empty": "skip"} if spec.kind == "hopping" else {}))
     spec = spec.watermark("40i").agg(**{name: engine_agg(a) for name, a in aggs.items()})
+
+    def text(rows):
+        """(Whether a float key of pandas is null or NaN depends on the other rows of a push.)"""
+        nan = kind == "pandas"
+        return as_text(
+            [{n: None if nan and n in by and v != v else v for n, v in r.items()} for r in rows],
+            kind,
+        )
+
     try:
-        want = as_text(read(spec(build(kind, sample.columns))), kind)
+        want = text(read(spec(build(kind, sample.columns))))
     except OverflowError:
         return
     cuts = draws.draw(st.lists(st.integers(0, len(sample.rows)), max_size=4))
     for plan in plans_of(spec):
         got, op = pushed(spec, sample.columns, kind, cuts, save, plan=plan)
-        assert as_text(got, kind) == want
+        assert text(got) == want
         assert op.state()["late"] == 0
         assert op.state()["rows"] + op.state()["partials"] == 0
 
