@@ -14,7 +14,7 @@ from mta.bucket_stream import BucketStream
 from mta.engine import Ticks
 from mta.errors import SnapshotError
 from mta.frames import open_frame
-from mta.open_panes import OpenPanes
+from mta.open_plans import empty_windows
 from mta.open_windows import NO_ROWS, WindowAxis
 from mta.periodic import Periodic
 from mta.planner import Choice
@@ -30,7 +30,7 @@ def stream_bytes(stream: BucketStream) -> bytes:
         name: getattr(stream, name)
         for name in ("answered_to", "received", "late_count", "unassigned", "wanted_plan")
     }
-    head["choice"] = asdict(stream.choice)
+    head["choice"], head["may_choose"] = asdict(stream.choice), stream.may_choose
     head["revisions"] = [[list(key), end, n] for (key, end), n in stream.revisions.counts.items()]
     parts: list[bytes] = []
     if stream.frame is not None and stream.axis is not None and stream.open is not None:
@@ -40,8 +40,7 @@ def stream_bytes(stream: BucketStream) -> bytes:
         head["sources"] = [[name, asdict(s)] for name, s in stream.progress.sources.items()]
         late = stream.frame.join([stream.frame.take(NO_ROWS), *stream.late_rows])
         frames = [stream.frame, open_frame(late)]
-        if isinstance(stream.open, OpenPanes):
-            frames.append(stream.open.frame)
+        frames.append(stream.open.frame)
         parts = [*map(frame_bytes, frames), *stream.open.to_parts()]
     try:
         text = json.dumps(head).encode()
@@ -73,21 +72,20 @@ def stream_from_bytes(spec: Periodic, data: bytes) -> BucketStream:
 def _fill(stream: BucketStream, head: dict[str, Any], parts: list[bytes]) -> None:
     for name in ("answered_to", "received", "late_count", "unassigned"):
         setattr(stream, name, int(head[name]))
+    stream.may_choose = bool(head["may_choose"])
     stream.choice = Choice(**head["choice"])
     stream.revisions.counts = {(tuple(key), end): n for key, end, n in head["revisions"]}
     if "ticks" not in head:
         return
     empty, late = (bytes_frame(part) for part in parts[:2])
     stream.begin(empty, Ticks(**head["ticks"]))
-    assert stream.progress is not None and stream.open is not None and stream.frame is not None
+    assert stream.progress is not None
     stream.progress.now = head["now"]
     stream.progress.sources = {name: Source(**s) for name, s in head["sources"]}
-    stream.axis = stream.open.axis = WindowAxis(stream.spec, Ticks(**head["ticks"]), head["origin"])
+    stream.axis = WindowAxis(stream.spec, Ticks(**head["ticks"]), head["origin"])
     stream.late_rows = [late.take(np.arange(late.rows))] if late.rows else []
-    if head["kind"] == "panes":
-        example = bytes_frame(parts[2])
-        stream.open = OpenPanes(
-            stream.axis, stream.plan, example, stream.revisions, stream.choice.plan
-        )
-        parts = parts[1:]
-    stream.open.fill(parts[2:])
+    stream.open = empty_windows(
+        head["kind"], stream.choice, stream.axis, stream.plan, bytes_frame(parts[2]),
+        stream.revisions,
+    )  # fmt: skip
+    stream.open.fill(parts[3:])

@@ -19,19 +19,16 @@ from mta.durations import Duration
 from mta.engine import Ints, Ticks, time_axis, time_values
 from mta.errors import DataError, SpecError
 from mta.frames import Answer, Frame, open_frame
-from mta.open_panes import OpenPanes, no_partials
+from mta.open_panes import OpenPanes
+from mta.open_plans import ENOUGH, better_choice, first_choice, follow
 from mta.open_rows import OpenRows
+from mta.open_tallies import OpenTallies
 from mta.open_windows import EVER, NEVER, NO_ROWS, OpenWindows, Revisions, WindowAxis, later
-from mta.periodic import Landmark, Periodic
+from mta.periodic import Periodic
 from mta.plan import make_plan
-from mta.planner import PLANS, Choice
 from mta.progress import Late, Progress, Watermark
 from mta.slider import join_answers
 from mta.stream import check_kind, check_ticks, key_values
-from mta.watch import observe
-
-# Before that many rows a stream does not know yet what it is about.
-_ENOUGH = 4096
 
 
 class BucketStream:
@@ -51,7 +48,7 @@ class BucketStream:
         self.spec = spec
         self.plan = make_plan(spec.asked, 0)
         self.wanted_plan = plan
-        self.choice, self.may_choose = _first_choice(self, plan)
+        self.choice, self.may_choose = first_choice(spec, self.plan, plan)
         self.watermark = spec.progress or Watermark()
         self.lateness = spec.lateness or Late()
         self.frame: Frame | None = None  # of no rows; of the kind that is pushed
@@ -296,28 +293,14 @@ class BucketStream:
     def _choose_plan(self) -> None:
         """Once it is known what the rows are like, do better than to keep them."""
         assert self.open is not None
-        if isinstance(self.open, OpenPanes):
-            if self.choice.plan == "adapt":
-                assert self.progress is not None
-                self.open.adapt(*self.progress.lags())
-        elif self.choice.plan != "rows":
-            self.follow(self.choice)
-        elif self.may_choose and self.received >= _ENOUGH:
-            assert isinstance(self.open, OpenRows)
-            if len(self.open.kept.ts):
-                self.follow(observe(self.open))
-
-    def follow(self, choice: Choice) -> None:
-        """Follow a plan of partial aggregates from here on, if all columns' types are known."""
-        assert isinstance(self.open, OpenRows) and self.axis is not None
-        kept = self.open.kept
-        columns = open_frame(kept.data)
-        types = {name: columns.column(name) for name in self.plan.columns}
-        if any(column.kind == "null" for column in types.values()) or not len(kept.ts):
+        if isinstance(self.open, OpenPanes) and self.choice.plan == "adapt":
+            assert self.progress is not None
+            self.open.adapt(*self.progress.lags())
+        if not isinstance(self.open, OpenRows) or isinstance(self.open, OpenTallies):
             return
-        panes = OpenPanes(self.axis, self.plan, columns, self.revisions, choice.plan)
-        panes.add(panes.prepare(columns, kept.ts), np.arange(len(kept.ts)))
-        self.open, self.choice = panes, choice
+        if self.may_choose and self.received >= ENOUGH and len(self.open.kept.ts):
+            self.choice, self.may_choose = better_choice(self.open), False
+        self.open = follow(self.choice, self.open) or self.open
 
     # --------------------------------------------------------------------- answers out
 
@@ -366,25 +349,3 @@ def _places(
     if late is None or outside is None:
         return places
     return places[~(late | outside)[start:stop]]
-
-
-def _first_choice(stream: BucketStream, plan: str) -> tuple[Choice, bool]:
-    """The plan to begin with, and whether a better one may be looked for."""
-    if plan not in PLANS:
-        raise SpecError(f"plan: must be one of {PLANS}, not {plan!r}")
-    why_not = no_partials(stream.plan)
-    if isinstance(stream.spec, Landmark):
-        if plan in ("wid", "adapt"):
-            raise SpecError(
-                f"plan: a landmark's windows share all their rows; {plan!r} is not for it"
-            )
-        if stream.spec.lateness is not None and stream.spec.lateness.mode == "revise":
-            why_not = "a landmark's partials know no earlier windows, which late rows could revise"
-    if plan in ("auto", "rows"):
-        why = "asked for" if plan == "rows" else f"rows are kept as they are, {why_not}"
-        if plan == "auto" and why_not is None:
-            why = f"until {_ENOUGH} rows have been seen"
-        return Choice("rows", why), plan == "auto" and why_not is None
-    if why_not is not None:
-        raise SpecError(f"plan: {plan!r} needs partial aggregates, but {why_not}; take 'rows'")
-    return Choice(plan, "asked for"), False

@@ -138,29 +138,18 @@ class OpenPanes(OpenWindows):
 
     @property
     def range(self) -> int:
-        """Length of a window in ticks; of calendar windows, that of one of them; of endless ones,
-        the slide, by which they grow."""
-        if isinstance(self.spec, Hopping):
-            return self.spec.range.in_unit(self.axis.ticks.finer) or 1
-        return self.slide
+        """Length of a window in ticks; of endless ones the slide, by which they grow."""
+        return lengths_of(self.axis)[0]
 
     @property
     def slide(self) -> int:
         """Distance of two windows in ticks."""
-        if isinstance(self.spec, Calendar):
-            clock = self.spec.clock(self.axis.ticks.finer)
-            return clock.edge(1) - clock.edge(0)
-        assert isinstance(self.spec, (Hopping, Landmark))
-        if self.spec.slide is None:
-            return self.range
-        return self.spec.slide.in_unit(self.axis.ticks.finer) or 1
+        return lengths_of(self.axis)[1]
 
     @property
     def pane(self) -> int:
         """Length of a bucket in ticks."""
-        if isinstance(self.spec, Hopping):
-            return self.slide if self.plan_name == "wid" else gcd(self.range, self.slide)
-        return self.slide
+        return self.slide if self.plan_name == "wid" else pane_length(self.axis)
 
     def _buckets_of_window(self) -> int:
         return 1 if self.plan_name == "wid" else self.range // self.pane
@@ -420,6 +409,26 @@ class OpenPanes(OpenWindows):
         copy = OpenPanes(self.axis, self.plan, self.frame, self.revisions, self.plan_name)
         copy.fill(parts)
         vars(self).update(vars(copy))
+
+
+def lengths_of(axis: WindowAxis) -> tuple[int, int]:
+    """Range and slide in ticks: of endless windows the slide twice, of others their length."""
+    spec, unit = axis.spec, axis.ticks.finer
+    if isinstance(spec, Calendar):
+        clock = spec.clock(unit)
+        return (clock.edge(1) - clock.edge(0),) * 2
+    if isinstance(spec, Landmark):
+        return (spec.slide.in_unit(unit) or 1,) * 2
+    assert isinstance(spec, Hopping)
+    return spec.range.in_unit(unit) or 1, (spec.slide or spec.range).in_unit(unit) or 1
+
+
+def pane_length(axis: WindowAxis) -> int:
+    """The longest length of which all windows are made, in ticks.
+
+    (Calendar windows are not all of one length; each is a pane of its own.)
+    """
+    return gcd(*lengths_of(axis))
 
 
 def example_of(frame: Frame) -> Frame:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mta._buckets import Extents
 from mta._frames_bytes import bytes_frame, frame_bytes
@@ -91,11 +92,15 @@ class OpenRows(OpenWindows):
         return self._run(mates, low, high)
 
     def forget(self, done: int) -> None:
-        if len(self.kept.ts):
-            last_end = self.axis.windows_of(self.kept.ts)[3]
-            open_rows = later(last_end, self.axis.within) > done
-            if not open_rows.all():
-                self.kept = self.kept.take(np.flatnonzero(open_rows))
+        still_open = self._open_rows(done)
+        if not still_open.all():
+            self.kept = self.kept.take(np.flatnonzero(still_open))
+
+    def _open_rows(self, done: int) -> NDArray[np.bool_]:
+        """Which rows are in a window that is not final."""
+        if not len(self.kept.ts):
+            return np.zeros(0, np.bool_)
+        return later(self.axis.windows_of(self.kept.ts)[3], self.axis.within) > done
 
     def _run(self, kept: Kept, low: int, high: int) -> list[list[Answer]]:
         """The answers of the windows low..high of these rows, in order of their ends."""

@@ -155,9 +155,7 @@ class OpenWindows:
         """Take what `to_parts` gave. ValueError: it is damaged."""
         raise NotImplementedError
 
-    def numbers(
-        self, n: int, keys: Callable[[], list[Any]], complete: Callable[[], Ints]
-    ) -> Ints:
+    def numbers(self, n: int, keys: Callable[[], list[Any]], complete: Callable[[], Ints]) -> Ints:
         """The column "revision" of n answers: of groups with these keys, complete by then."""
         if self.spec.lateness is None or self.spec.lateness.within is None:
             return np.ones(n, np.int64)

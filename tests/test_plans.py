@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import mta
 from kinds import build, read
-from mta import agg, bucket_stream
+from mta import agg, bucket_stream, open_tallies
 from mta.errors import DataError, SpecError
 from mta.planner import PLANS
 from strategies import aggregates, data, engine_agg
@@ -55,6 +55,49 @@ def test_every_plan_answers_as_a_batch(sample, spec, aggs, kind, draws, by, save
         assert text(got) == want
         assert op.state()["late"] == 0
         assert op.state()["rows"] + op.state()["partials"] == 0
+
+
+HOLISTIC = ("quantile", "median", "top_k", "count_distinct", "mode", "most_common", "sum", "max")
+
+
+@given(
+    data(max_size=30), hops(), aggregates(HOLISTIC), st.sampled_from(KINDS), st.data(),
+    st.sampled_from([(), ("k0",), ("s",)]), st.booleans(),
+)  # fmt: skip
+def test_rows_that_are_alike_stand_for_each_other(sample, spec, aggs, kind, draws, by, save):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(open_tallies, "_FEW_ROWS", 1)
+        spec = replace(spec, by=by, **({"empty": "skip"} if spec.kind == "hopping" else {}))
+        spec = spec.watermark("40i").agg(d=agg.median("i"))
+        spec = spec.agg(**{name: engine_agg(a) for name, a in aggs.items()})
+        cuts = draws.draw(st.lists(st.integers(0, len(sample.rows)), max_size=4))
+        try:
+            want, _ = pushed(spec, sample.columns, kind, cuts, plan="rows")
+        except OverflowError:
+            return
+        got, op = pushed(spec, sample.columns, kind, cuts, save, plan="paned")
+        assert as_text(got, kind) == as_text(want, kind)
+        assert op.state()["rows"] == 0 or spec.kind == "landmark"
+
+
+def test_of_rows_that_are_alike_one_is_held():
+    rng = np.random.default_rng(0)
+    rows = {
+        "t": np.arange(20_000) // 20, "k": rng.integers(0, 3, 20_000),
+        "x": rng.integers(0, 5, 20_000) / 4,
+    }  # fmt: skip
+    spec = mta.hopping("600i", "60i", on="t", by="k").watermark("10i")
+    spec = spec.agg(m=agg.median("x"), d=agg.count_distinct("x"), n=agg.count())
+    held = {}
+    for plan in ("rows", "auto"):
+        op = spec.stream(plan=plan)
+        parts = [
+            op.push({n: v[i : i + 2000] for n, v in rows.items()}) for i in range(0, 20_000, 2000)
+        ]
+        held[plan] = op.state()["bytes"], [part["m"].tolist() for part in parts]
+    assert op.explain().splitlines()[1].startswith("plan     paned: ")
+    assert held["auto"][0] < held["rows"][0] / 5
+    assert held["auto"][1] == held["rows"][1]
 
 
 @given(disordered(), st.data(), st.one_of(st.none(), st.integers(1, 9)), st.booleans())
