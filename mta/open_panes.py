@@ -332,7 +332,7 @@ class OpenPanes(OpenWindows):
             extents = self._extents(buckets)
             needed = self.axis.ended(extents, max(done - self.axis.within, -EVER)) + 1
             if int(extents.wids(buckets[-1:])[1][0]) < needed:
-                self.panes.drop(EVER)
+                self.panes.drop(int(buckets[-1]) + 1)  # no further: later windows begin there
             elif int(extents.wids(buckets[:1])[0][0]) < needed:
                 self.panes.drop(int(window_edges(extents, np.array([needed]))[0][0]))
         dead = len(self.groups) - self.panes.alive
