@@ -201,6 +201,19 @@ def test_partials_take_less_memory_than_rows_and_lazy_groups_less_than_partials(
     assert held["adapt"] < 0.8 * held["paned"]
 
 
+@pytest.mark.parametrize("plan", PLANS)
+def test_windows_after_a_lull(plan):
+    op = sums("30i", "10i").stream(plan=plan)
+    got = []
+    for start in (0, 100, 1000):
+        got += op.push({"t": start + np.arange(9), "k": np.zeros(9, int), "x": np.ones(9)})[
+            "n"
+        ].tolist()
+        got += op.advance(start + 50)["n"].tolist()
+        assert op.state()["rows"] + op.state()["partials"] == 0
+    assert got == [9] * 9
+
+
 def test_a_dead_key_costs_nothing():
     op = sums("100i", "10i").stream(plan="paned")
     sizes = []
