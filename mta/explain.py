@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 
 from mta.functions import FUNCTIONS
 from mta.monoids import UserMonoid
+from mta.open_plans import first_choice
+from mta.periodic import Hopping, Periodic
 from mta.plan import Input, Plan, State, make_plan
 from mta.specs import Spec
 
@@ -69,9 +72,25 @@ def explain(spec: Spec) -> str:
     batched = f"about {batch} bytes a row{per_answer} beside input and answers, in batch"
     lines.append(f"memory   {batched}")
     lines.append(f"         about {inside} bytes a row inside a window, pushed")
+    lines += _stream_lines(spec, plan)
     cost = per_row + sum(c.nanoseconds for c in costs)
     lines.append(f"cost     about {cost:.0f} ns a row, in batch")
     return "\n".join(lines)
+
+
+def _stream_lines(spec: Spec, plan: Plan) -> list[str]:
+    """What a stream of windows by number would hold."""
+    if not isinstance(spec, Periodic):
+        return []
+    choice, may_choose = first_choice(spec, plan, "auto")
+    more = ", then by cost (Eq. 6.1 to 6.6 of the thesis on window-ids)" if may_choose else ""
+    lines = [f"stream   {choice.plan}, {choice.why}{more}"]
+    if isinstance(spec, Hopping):
+        slide, length = (spec.slide or spec.range).amount, spec.range.amount
+        panes = length // gcd(length, slide)
+        windows = max(length // slide, 1)
+        lines.append(f"         a window is {panes} panes, and a row in {windows} windows")
+    return lines
 
 
 def _costs(state: State) -> Costs:
