@@ -70,6 +70,16 @@ cdef class Vector:
             raise IndexError(f"n: {n} of {self.end - self.start} items")
         self.end -= n
 
+    def keep(self, const int64_t[::1] places):
+        """Only the items at these places of the view, which ascend; they are numbered anew."""
+        cdef int64_t k
+        for k in range(places.shape[0]):
+            if self.wide:
+                (<int64_t*> self.data)[self.start + k] = (<int64_t*> self.data)[self.start + places[k]]
+            else:
+                self.data[self.start + k] = self.data[self.start + places[k]]
+        self.end = self.start + places.shape[0]
+
     cpdef void drop_to(self, int64_t number) noexcept:
         """Drop every item before `number` (all, where it lies beyond them)."""
         cdef int64_t n = min(max(number - self.first, 0), self.end - self.start)

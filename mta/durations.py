@@ -45,6 +45,8 @@ class Duration:
 
     def in_unit(self, unit: str) -> int | None:
         """Whole ticks of `unit` ("s", "ms", "us", "ns", "d" or "i"); None if it is not whole."""
+        if not self.amount:
+            return 0
         if self.ticks or unit == "i":
             return self.amount if self.ticks and unit == "i" else None
         whole, rest = divmod(self.amount, NANOSECONDS[unit])

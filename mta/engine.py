@@ -165,6 +165,8 @@ def time_axis(spec: Spec, column: Column) -> Ticks:
 def check_lengths(spec: Spec, on: str, holds_times: bool) -> None:
     """Refuse a range or lag of time over a column of integers, and one of ticks over times."""
     for length in spec.lengths:
+        if not length.amount:
+            continue  # nothing is nothing in any unit
         if length.ticks and holds_times:
             raise SpecError(f"range: {length} counts integers, but column {on!r} holds times")
         if not length.ticks and not holds_times:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -18,11 +18,9 @@ from mta.durations import NANOSECONDS, Duration, parse_duration
 from mta.errors import SpecError
 from mta.functions import Aggregate
 from mta.progress import Late, Watermark
-from mta.specs import Spec, check_choice, check_column, key_names
+from mta.specs import Streamed, check_choice, check_column, exactly, key_names, made_of
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from mta.bucket_stream import BucketStream
 
 SIDES = ("left", "right")
@@ -30,71 +28,15 @@ EMPTY = ("skip", "emit")
 FIRST = "first"  # an origin: the time of the row that comes first
 
 
-class Periodic(Spec):
+class Periodic(Streamed):
     """Base of the specs whose windows have numbers."""
 
     origin: Duration | str | None = None
     empty: str = "skip"
-    progress: Watermark | None = None
-    lateness: Late | None = None
-
     @property
     def leaves_rows_out(self) -> bool:
         """Whether there are times that no window holds."""
         return False
-
-    def watermark(
-        self,
-        delay: str | Any = 0,
-        *,
-        idle_after: str | Any = None,
-        max_ahead: str | Any = None,
-        source: str | None = None,
-        sources: Sequence[Any] = (),
-        combine: str = "min",
-    ) -> Self:
-        """The same windows, whose stream learns from its rows how far time has come.
-
-        Parameters
-        ----------
-        delay : how long rows may be under way: after a row at t, those before t - delay are late
-            None: the rows tell nothing; `op.advance` and `op.finish` do.
-        source : name of a column with the rows' sources; each has a watermark of its own
-        sources : those that hold the others back from the start, before their first row
-        combine : "min" (default) over the sources that are not silent; "max"
-        idle_after : a source that has sent nothing while time went on by this is silent
-        max_ahead : a row further ahead of its source than this is not believed before a second one
-
-        Raises
-        ------
-        SpecError
-            The arguments have no meaning together.
-        """
-        if isinstance(delay, int) and delay == 0:
-            delay = Duration(0, bool(self.lengths) and self.lengths[0].ticks)
-        lengths = {"delay": delay, "idle_after": idle_after, "max_ahead": max_ahead}
-        parsed = {n: None if x is None else parse_duration(x, n) for n, x in lengths.items()}
-        names = (sources,) if isinstance(sources, str) else tuple(sources)
-        made = Watermark(**parsed, source=source, sources=names, combine=combine)
-        return replace(self, progress=made)
-
-    def late(self, mode: str = "drop", *, within: str | Any = None) -> Self:
-        """The same windows, with what becomes of rows whose windows have all been answered.
-
-        Parameters
-        ----------
-        mode : "drop": they are counted and kept for `op.late`, and change nothing; "revise": their
-            windows are answered again, with the next revision; "error": a DataError, and nothing
-            of the push is taken in
-        within : how long after its first answer a window may be revised
-
-        Raises
-        ------
-        SpecError
-            The arguments have no meaning together.
-        """
-        length = None if within is None else parse_duration(within, "within")
-        return replace(self, lateness=Late(mode, length))
 
     def stream(self, state: bytes | None = None, *, plan: str = "auto") -> BucketStream:
         """The same windows over rows that are pushed: ``op.push(batch)`` gives the answers that
@@ -151,26 +93,7 @@ class Periodic(Spec):
     def asked(self) -> tuple[tuple[str, Aggregate], ...]:
         """Float sums are exact, and rounded once: in which order rows come, and which windows are
         answered together, then is nowhere to be seen."""
-        return tuple((name, _exactly(aggregate)) for name, aggregate in self.aggs)
-
-    @property
-    def lengths(self) -> list[Duration]:
-        """All lengths on the time axis that it names."""
-        more = self.progress.lengths if self.progress is not None else []
-        within = self.lateness.within if self.lateness is not None else None
-        return [*super().lengths, *more, *([within] if within is not None else [])]
-
-    def _calls(self) -> str:
-        text = ""
-        for call, given in (("watermark", self.progress), ("late", self.lateness)):
-            if given is not None:
-                shown = [
-                    f"{f.name}={str(v)!r}" if isinstance(v, Duration) else f"{f.name}={v!r}"
-                    for f in fields(given)
-                    if (v := getattr(given, f.name)) != f.default or f.name in ("delay", "mode")
-                ]
-                text += f".{call}({', '.join(shown)})"
-        return text
+        return exactly(self.aggs)
 
     def __call__(self, data: Any, threads: int = 1) -> Any:
         """The answers of every window and group that holds rows.
@@ -225,7 +148,7 @@ class Hopping(Periodic):
 
     @classmethod
     def _make(cls, **arguments: Any) -> Hopping:
-        made: Hopping = _made(hopping, arguments)
+        made: Hopping = made_of(hopping, arguments)
         return made
 
 
@@ -254,7 +177,7 @@ class Landmark(Periodic):
 
     @classmethod
     def _make(cls, **arguments: Any) -> Landmark:
-        made: Landmark = _made(landmark, arguments)
+        made: Landmark = made_of(landmark, arguments)
         return made
 
 
@@ -294,7 +217,7 @@ class Calendar(Periodic):
 
     @classmethod
     def _make(cls, **arguments: Any) -> Calendar:
-        made: Calendar = _made(calendar, arguments)
+        made: Calendar = made_of(calendar, arguments)
         return made
 
 
@@ -455,19 +378,6 @@ def calendar(
     """
     shift = None if at is None else parse_duration(at, "at")
     return Calendar(parse_period(period), on, key_names(by), tz, shift, closed, empty)
-
-
-def _exactly(aggregate: Aggregate) -> Aggregate:
-    summed = aggregate.fn in ("sum", "mean") and aggregate.numerics == "compensated"
-    return replace(aggregate, numerics="exact") if summed else aggregate
-
-
-def _made(make: Any, arguments: dict[str, Any]) -> Any:
-    """A spec of its JSON: the arguments of its function, and of `watermark` and `late`."""
-    progress, lateness = arguments.pop("progress", None), arguments.pop("lateness", None)
-    spec = make(**arguments)
-    spec = spec if progress is None else spec.watermark(**progress)
-    return spec if lateness is None else spec.late(**lateness)
 
 
 def _origin(value: Any) -> Duration | str | None:

@@ -25,7 +25,7 @@ _NEVER = -(2**63)  # before every time
 
 @dataclass(frozen=True)
 class Watermark:
-    """How the rows tell how far time has come; see ``Periodic.watermark``, which makes it."""
+    """How the rows tell how far time has come; see ``Streamed.watermark``, which makes it."""
 
     delay: Duration | None = None
     idle_after: Duration | None = None
@@ -54,7 +54,7 @@ class Watermark:
 
 @dataclass(frozen=True)
 class Late:
-    """What becomes of late rows; see ``Periodic.late``, which makes it."""
+    """What becomes of late rows; see ``Streamed.late``, which makes it."""
 
     mode: str = "drop"
     within: Duration | None = None

@@ -72,13 +72,19 @@ def _not_null(column: Column, skip_nan: bool) -> Mask | None:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some rows as the kernels of a plan read them, and the columns that answers are taken from."""
+    """Some rows as the kernels of a plan read them.
+
+    columns : of the plan; those in `taken`, which answers are taken from, with these rows, of the
+        others only the types count
+    frame : one of their kind
+    """
 
     rows: int
     feeds: dict[Feed, NDArray[Any]]
     valids: dict[Input, Mask | None]
     columns: dict[str, Column]
-    frame: Frame  # one of their kind
+    taken: tuple[str, ...]
+    frame: Frame
     items: dict[Feed, Items | None]
 
     def slice(self, start: int, stop: int) -> Chunk:
@@ -87,10 +93,37 @@ class Chunk:
             stop - start,
             {feed: data[start:stop] for feed, data in self.feeds.items()},
             {s: None if v is None else v[start:stop] for s, v in self.valids.items()},
-            {name: column.slice(start, stop) for name, column in self.columns.items()},
+            self._with({name: self.columns[name].slice(start, stop) for name in self.taken}),
+            self.taken,
             self.frame,
             self.items,
         )
+
+
+    def take(self, rows: NDArray[np.int64]) -> Chunk:
+        """Some of the rows, in this order."""
+        return Chunk(
+            len(rows),
+            {feed: data[rows] for feed, data in self.feeds.items()},
+            {s: None if v is None else v[rows] for s, v in self.valids.items()},
+            self._with({n: taken_column(self.columns[n], rows, self.frame) for n in self.taken}),
+            self.taken,
+            self.frame,
+            self.items,
+        )
+
+    def _with(self, columns: dict[str, Column]) -> dict[str, Column]:
+        return {**self.columns, **columns} if columns else self.columns
+
+
+def taken_column(column: Column, rows: NDArray[np.int64], frame: Frame) -> Column:
+    """The values in these rows; `frame` is one of their kind."""
+    return replace(
+        column,
+        values=None if column.values is None else column.values[rows],
+        valid=None if column.valid is None else column.valid[rows],
+        native=None if column.native is None else frame.take_native(column.native, rows),
+    )
 
 
 class Coders:
@@ -98,14 +131,16 @@ class Coders:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._coders = {f: Coder(f) for f in _feeds(plan) if f.codes or f.items}
+        self._feeds = _feeds(plan)
+        self._taken = _taken(plan)
+        self._coders = {f: Coder(f) for f in self._feeds if f.codes or f.items}
 
     def chunk(self, frame: Frame, columns: dict[str, Column]) -> Chunk:
         """The rows of a frame."""
-        feeds = {f: self._fed(frame, columns[f.column], f) for f in _feeds(self._plan)}
+        feeds = {f: self._fed(frame, columns[f.column], f) for f in self._feeds}
         valids = {source: counted_rows(source, columns) for source in self._plan.inputs}
         items = {f: self._items(columns[f.column], f) for f in feeds if f.items}
-        return Chunk(frame.rows, feeds, valids, columns, frame, items)
+        return Chunk(frame.rows, feeds, valids, columns, self._taken, frame, items)
 
     def known_values(self) -> list[tuple[int, list[tuple[Any, int]]]]:
         """Of every feed that has codes: the next code, and the values known with theirs."""
@@ -134,6 +169,12 @@ class Coders:
 
 def _feeds(plan: Plan) -> list[Feed]:
     return list(dict.fromkeys(feed for state in plan.states for feed in state.feeds))
+
+
+def _taken(plan: Plan) -> tuple[str, ...]:
+    """The columns that answers are taken from."""
+    names = [o.aggregate.columns[0] for o in plan.outputs if answers_rows(o.aggregate)]
+    return tuple(dict.fromkeys(names))
 
 
 class Coder:
@@ -194,25 +235,21 @@ class Coder:
 
 
 class KeptRows:
-    """The rows that the kernels of a plan may still read, in the order of the windows.
+    """The rows that the kernels of a plan may still read, in the order of the windows."""
 
-    labels : columns of which the values are kept too, for answers to show
-    """
-
-    def __init__(self, plan: Plan, labels: tuple[str, ...] = ()) -> None:
+    def __init__(self, plan: Plan) -> None:
         self.first = 0
         self.end = 0
         self.feeds = {feed: Vector() for feed in _feeds(plan)}
         self.valids: dict[Input, Vector | None] = dict.fromkeys(plan.inputs)
-        taken = [o.aggregate.columns[0] for o in plan.outputs if answers_rows(o.aggregate)]
-        self.values = {name: KeptColumn() for name in (*labels, *taken)}
+        self.values = {name: KeptColumn() for name in _taken(plan)}
         self._columns: dict[str, Column] = {}
         self._items: dict[Feed, Items | None] = {}
+        self.frame: Any = None  # one of their kind, when rows have come
 
     def append(self, chunk: Chunk) -> None:
         """More rows."""
-        self._columns = chunk.columns
-        self._items = chunk.items
+        self._columns, self._items, self.frame = chunk.columns, chunk.items, chunk.frame
         for feed, vector in self.feeds.items():
             vector.extend(chunk.feeds[feed].view(np.int64))
         for source, valid in chunk.valids.items():
@@ -240,6 +277,25 @@ class KeptRows:
         kept = {name: column.like(self._columns[name]) for name, column in self.values.items()}
         return {**self._columns, **kept}
 
+    def chunk(self, places: NDArray[np.int64]) -> Chunk:
+        """The rows at these places, counted from the first that is kept."""
+        kept = Chunk(
+            self.end - self.first,
+            {feed: vector.view() for feed, vector in self.feeds.items()},
+            {source: self.valid(source) for source in self.valids},
+            self.columns(), tuple(self.values), self.frame, self._items,
+        )  # fmt: skip
+        return kept.take(places)
+
+    def keep(self, places: NDArray[np.int64]) -> None:
+        """Only the rows at these places, which ascend; they are numbered anew."""
+        for vector in (*self.feeds.values(), *self.valids.values()):
+            if vector is not None:
+                vector.keep(places)
+        for column in self.values.values():
+            column.keep(places, self.frame)
+        self.end = self.first + len(places)
+
     def take_back(self, rows: int) -> None:
         """Take the newest rows back."""
         for vector in (*self.feeds.values(), *self.valids.values()):
@@ -249,9 +305,9 @@ class KeptRows:
             column.take_back(rows)
         self.end -= rows
 
-    def adopt(self, columns: dict[str, Column]) -> None:
-        """Take the types of these columns, where no chunk has come yet."""
-        self._columns = columns
+    def adopt(self, columns: dict[str, Column], frame: Frame) -> None:
+        """Take the types of these columns, and the kind of their frame, where no chunk has come."""
+        self._columns, self.frame = columns, frame
 
     def drop_to(self, row: int) -> None:
         """Let go of the rows before this number."""
@@ -288,6 +344,14 @@ class KeptColumn:
         if self.values is None or column.values is None:
             return replace(column, native=self.native, valid=valid)
         return replace(column, values=self.values.view().view(column.values.dtype), valid=valid)
+
+    def keep(self, places: NDArray[np.int64], frame: Frame | None) -> None:
+        """Only the values at these places, which ascend."""
+        for vector in (self.values, self.valid):
+            if vector is not None:
+                vector.keep(places)
+        if self.native is not None and frame is not None:
+            self.native = frame.take_native(self.native, places)
 
     def take_back(self, rows: int) -> None:
         """Take the newest values back."""

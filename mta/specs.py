@@ -16,6 +16,7 @@ from mta.calendars import Period
 from mta.durations import Duration, parse_duration
 from mta.errors import SpecError
 from mta.functions import Aggregate, check_names, named
+from mta.progress import Late, Watermark
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 CLOSED = ("right", "left", "both", "neither")
 TIES = ("peers", "arrival")
+EVERY_BY = ("rank", "arrival")
 _JSON_FORMAT = 1
 
 
@@ -159,8 +161,90 @@ class Spec:
         return replace(window, aggs=check_names(named_aggs))
 
 
+class Streamed(Spec):
+    """Base of the specs whose rows may be pushed in any order: how far time has come, and what
+    becomes of rows that come later than that."""
+
+    progress: Watermark | None = None
+    lateness: Late | None = None
+
+    def watermark(
+        self,
+        delay: str | Any = 0,
+        *,
+        idle_after: str | Any = None,
+        max_ahead: str | Any = None,
+        source: str | None = None,
+        sources: Sequence[Any] = (),
+        combine: str = "min",
+    ) -> Self:
+        """The same windows, whose stream learns from its rows how far time has come.
+
+        Parameters
+        ----------
+        delay : how long rows may be under way: after a row at t, those before t - delay are late
+            None: the rows tell nothing; `op.advance` and `op.finish` do.
+        source : name of a column with the rows' sources; each has a watermark of its own
+        sources : those that hold the others back from the start, before their first row
+        combine : "min" (default) over the sources that are not silent; "max"
+        idle_after : a source that has sent nothing while time went on by this is silent
+        max_ahead : a row further ahead of its source than this is not believed before a second one
+
+        Raises
+        ------
+        SpecError
+            The arguments have no meaning together.
+        """
+        if isinstance(delay, int) and delay == 0:
+            delay = Duration(0, bool(self.lengths) and self.lengths[0].ticks)
+        lengths = {"delay": delay, "idle_after": idle_after, "max_ahead": max_ahead}
+        parsed = {n: None if x is None else parse_duration(x, n) for n, x in lengths.items()}
+        names = (sources,) if isinstance(sources, str) else tuple(sources)
+        made = Watermark(**parsed, source=source, sources=names, combine=combine)
+        return replace(self, progress=made)
+
+    def late(self, mode: str = "drop", *, within: str | Any = None) -> Self:
+        """The same windows, with what becomes of rows that come too late: when all windows that
+        they belong to have been answered or, of a trailing window, when the watermark has gone
+        past them.
+
+        Parameters
+        ----------
+        mode : "drop": they are counted and kept for `op.late`, and change nothing; "revise": their
+            windows are answered again, with the next revision; "error": a DataError, and nothing
+            of the push is taken in
+        within : how long after its first answer a window may be revised
+
+        Raises
+        ------
+        SpecError
+            The arguments have no meaning together.
+        """
+        length = None if within is None else parse_duration(within, "within")
+        return replace(self, lateness=Late(mode, length))
+
+    @property
+    def lengths(self) -> list[Duration]:
+        """All lengths on the time axis that it names."""
+        more = self.progress.lengths if self.progress is not None else []
+        within = self.lateness.within if self.lateness is not None else None
+        return [*super().lengths, *more, *([within] if within is not None else [])]
+
+    def _calls(self) -> str:
+        text = ""
+        for call, given in (("watermark", self.progress), ("late", self.lateness)):
+            if given is not None:
+                shown = [
+                    f"{f.name}={str(v)!r}" if isinstance(v, Duration) else f"{f.name}={v!r}"
+                    for f in fields(given)
+                    if (v := getattr(given, f.name)) != f.default or f.name in ("delay", "mode")
+                ]
+                text += f".{call}({', '.join(shown)})"
+        return text
+
+
 @dataclass(frozen=True, repr=False)
-class Rolling(Spec):
+class Rolling(Streamed):
     """A trailing window; see `rolling`, which makes it."""
 
     kind: ClassVar[str] = "rolling"
@@ -173,16 +257,21 @@ class Rolling(Spec):
     ties: str = "peers"
     min_periods: int | None = None
     every: int | None = None
+    every_by: str = "rank"
+    progress: Watermark | None = None
+    lateness: Late | None = None
     aggs: tuple[tuple[str, Aggregate], ...] = ()
 
     def __post_init__(self) -> None:
         check_column(self.on, "on")
         check_choice(self.closed, "closed", CLOSED)
         check_choice(self.ties, "ties", TIES)
+        check_choice(self.every_by, "every_by", EVERY_BY)
         _check_range(self)
         _check_lag(self)
         _check_whole(self.min_periods, "min_periods", 0)
         _check_whole(self.every, "every", 1)
+        _check_progress(self)
 
     def __call__(self, data: Any, threads: int = 1) -> Any:
         """The answers for every row of `data`, in its order and its kind.
@@ -257,9 +346,22 @@ class Rolling(Spec):
         """Whether the window is measured in rows (or is everything, in order of arrival)."""
         return isinstance(self.range, int) or (self.range is None and self.on is None)
 
+    @property
+    def by_rank(self) -> bool:
+        """Whether the rows that are answered are told by their order, not by their arrival."""
+        return self.every is None or self.every_by == "rank" or self.on is None
+
+    @property
+    def asked(self) -> tuple[tuple[str, Aggregate], ...]:
+        """Float sums that may be revised are exact, and rounded once: then which windows are
+        answered together is nowhere to be seen."""
+        revised = self.lateness is not None and self.lateness.mode == "revise"
+        return exactly(self.aggs) if revised else self.aggs
+
     @classmethod
     def _make(cls, **arguments: Any) -> Rolling:
-        return rolling(**arguments)
+        made: Rolling = made_of(rolling, arguments)
+        return made
 
 
 def rolling(
@@ -271,6 +373,7 @@ def rolling(
     ties: str = "peers",
     min_periods: int | None = None,
     every: int | None = None,
+    every_by: str = "rank",
 ) -> Rolling:
     """A trailing window: one answer per row, over the rows before it.
 
@@ -293,6 +396,8 @@ def rolling(
         open right edge it does not see itself. (A lag puts all of them out of reach.)
     min_periods : fewer non-null values than this in the window give null
     every : answer only after every so many rows of a key (slide by tuples)
+    every_by : what `every` counts: "rank" (default): rows in order of (`on`, arrival)
+        "arrival": rows as they come; the window still is that of the row's time.
 
     Returns
     -------
@@ -319,7 +424,25 @@ def rolling(
     {'total': [10, 70, 30, 50], 'n': [1, 2, 2, 2]}
     """
     extent, shift = _length(range, "range"), _length(lag, "lag")
-    return Rolling(extent, on, key_names(by), closed, shift, ties, min_periods, every)
+    return Rolling(extent, on, key_names(by), closed, shift, ties, min_periods, every, every_by)
+
+
+def exactly(aggs: tuple[tuple[str, Aggregate], ...]) -> tuple[tuple[str, Aggregate], ...]:
+    """The same with sums of floats that are rounded once."""
+
+    def one(aggregate: Aggregate) -> Aggregate:
+        summed = aggregate.fn in ("sum", "mean") and aggregate.numerics == "compensated"
+        return replace(aggregate, numerics="exact") if summed else aggregate
+
+    return tuple((name, one(aggregate)) for name, aggregate in aggs)
+
+
+def made_of(make: Any, arguments: dict[str, Any]) -> Any:
+    """A spec of its JSON: the arguments of its function, and of `watermark` and `late`."""
+    progress, lateness = arguments.pop("progress", None), arguments.pop("lateness", None)
+    spec = make(**arguments)
+    spec = spec if progress is None else spec.watermark(**progress)
+    return spec if lateness is None else spec.late(**lateness)
 
 
 def _length(value: object, argument: str) -> int | Duration | None:
@@ -396,6 +519,25 @@ def _check_lag(window: Rolling) -> None:
             raise SpecError("lag: range and lag must both be durations or both be ticks ('5i')")
         if window.ties == "arrival" and amount < 0:
             raise SpecError("ties: 'arrival' keeps later rows out; a negative lag asks for them")
+
+
+def _check_progress(window: Rolling) -> None:
+    if window.every is None and window.every_by != "rank":
+        raise SpecError("every_by: says what `every` counts; give both")
+    if window.progress is None and window.lateness is None:
+        return
+    if window.on is None:
+        call = "watermark" if window.progress is not None else "late"
+        raise SpecError(f"{call}: rows without a time column (`on`) are never late")
+    lengths = [length for length in window.lengths if length.amount]
+    if any(length.ticks != lengths[0].ticks for length in lengths):
+        raise SpecError("range, lag and delays must all be times or all be ticks ('5i')")
+    revised = window.lateness is not None and window.lateness.mode == "revise"
+    if revised and window.every is not None and window.by_rank:
+        raise SpecError(
+            "late: a row that comes late changes the ranks of those after it, and so which of them "
+            "`every` answers; count arrivals (every_by='arrival') or don't revise"
+        )
 
 
 def _plain(value: Any) -> Any:

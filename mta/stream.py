@@ -1,67 +1,136 @@
 """RollingStream: a trailing window over rows that are pushed, a batch at a time.
 
-Every key has a track of its own (`mta.track`). A row is answered as soon as no row that may still
-come can join its window: under ``ties="peers"`` once time has moved on, else at once. Time is the
-greatest time pushed or given to `advance`.
+Every key has a track of its own (`mta.track`), which takes rows in order of time. With a watermark
+rows may come in any order: they wait (`mta.reorder`) until it has gone past them. Without one they
+have to come in order; time then is the greatest time pushed or given to `advance`. A row is answered
+as soon as no row that may still come can join its window.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from mta._keys import factorize, first_fall, group_places, sort_times, spread
 from mta._vector import Vector
-from mta.engine import Ints, Ticks, labels, sort_rows
-from mta.errors import DataError
+from mta.engine import Ints, Ticks, labels, ties_by_arrival
+from mta.errors import DataError, SpecError
 from mta.frames import Answer, Column, Frame, open_frame
 from mta.items import BadItemError
-from mta.plan import check_types, make_plan
-from mta.rows import Chunk, Coders
-from mta.slider import join_answers, reordered
-from mta.specs import Rolling, Spec
+from mta.plan import check_types
+from mta.push import EVER, NEVER, NO_ROWS, PushedStream, fitted, key_values
+from mta.push import check_kind as check_kind  # where they were, for now
+from mta.push import check_ticks as check_ticks
+from mta.reorder import Arrived, Reorder
+from mta.rows import Chunk, Coders, Mask
+from mta.slider import join_answers, reordered, taken_answer
+from mta.specs import Rolling
 from mta.track import Place, Track
 
-_NAN = "NaN"  # what stands for it in keys: it is equal to itself
+Key = tuple[Any, ...]
 
 
 class KeyState:
-    """One key: its track, and the numbers of its rows that have no answer yet."""
+    """One key: its track, and its rows that have no answer yet.
 
-    def __init__(self, track: Track) -> None:
-        self.track = track
-        self.arrivals = Vector()
-        self.newest: int | None = None  # time of its last row
-
-
-class RollingStream:
-    """Pushes rows through a rolling spec; see ``Rolling.stream``, which makes it.
-
-    Rows of one key have to come in order of time; keys may be out of step. A row that comes after
-    one of its key with a greater time, or that belongs into a window of its key that was answered
-    (its peers', as a rule), is late: it is counted, kept for `late`, and changes nothing.
+    number : its row in the table of keys
+    count : how many rows of it were taken in
     """
 
-    def __init__(self, spec: Rolling) -> None:
-        self.spec = spec
-        self.plan = make_plan(spec.aggs, spec.min_periods or 0)
-        self.labels = tuple(labels(spec)) if spec.every is not None else ()
-        self.coders = Coders(self.plan)
-        self.keys: dict[tuple[Any, ...], KeyState] = {}
-        self.waiting: set[tuple[Any, ...]] = set()  # keys with rows that have no answer yet
-        self.types: dict[str, Column] = {}
-        self.frame: Frame | None = None  # of no rows; of the kind that is pushed
-        self.ticks: Ticks | None = None
-        self.now: int | None = None
-        self.forgotten: int | None = None  # keys that are not known had no rows from here on
-        self.received = 0
-        self.late_rows: list[Any] = []
-        self.late_count = 0
-        self.sweep_at = 64  # that many keys: look for dead ones
+    def __init__(self, number: int, track: Track, labelled: bool) -> None:
+        self.number = number
+        self.track = track
+        self.arrivals = Vector()
+        self.times = Vector() if labelled else None
+        self.newest: int | None = None  # time of its last row
+        self.count = 0
 
-    # ----------------------------------------------------------------------- rows in
+    def take(self, rows: Arrived) -> None:
+        """Note rows that the track has been fed."""
+        if not len(rows.arrivals):
+            return
+        self.arrivals.extend(rows.arrivals)
+        if rows.ts is not None:
+            self.newest = int(rows.ts[-1])
+            if self.times is not None:
+                self.times.extend(rows.ts)
+
+    def place(self) -> tuple[Place, int, int | None]:
+        """Where it stands; `go_back` returns to it as long as `settle` has not been called."""
+        return self.track.place(), len(self.arrivals), self.newest
+
+    def go_back(self, place: tuple[Place, int, int | None]) -> None:
+        """Undo everything since it stood at `place`."""
+        track, waiting, self.newest = place
+        self.track.go_back(track)
+        surplus = len(self.arrivals) - waiting
+        self.arrivals.take_back(surplus)
+        if self.times is not None:
+            self.times.take_back(surplus)
+
+    def settle(self) -> None:
+        """Let go of what no later window, and no row without an answer, can need."""
+        self.track.settle()
+        self.arrivals.drop_to(self.track.answered)
+        if self.times is not None:
+            self.times.drop_to(self.track.answered)
+
+
+class Made(NamedTuple):
+    """Answers: which rows they are of, and what they say."""
+
+    arrivals: Ints
+    keys: Ints
+    times: Ints | None
+    answers: list[Answer]
+
+
+class RollingStream(PushedStream[Rolling]):
+    """Pushes rows through a rolling spec; see ``Rolling.stream``, which makes it.
+
+    With a watermark, rows may come in any order. A row that comes when the watermark has gone past
+    it is late: rows after it have been answered (or, where its key has none, can't be told from
+    those that have). It is counted, kept for `late`, and changes nothing: the answers are those of a
+    batch over all rows that were not late, in order of (time, arrival), to the last bit.
+
+    Without one, rows of one key have to come in order of time; keys may be out of step. A row that
+    comes after one of its key with a greater time, or that belongs into a window of its key that was
+    answered (its peers', as a rule), is late.
+    """
+
+    snapshot_kind = "stream"
+
+    def __init__(self, spec: Rolling) -> None:
+        super().__init__(spec)
+        if self.lateness.mode == "revise":
+            raise SpecError("late: rows that revise answers are not built yet")
+        waits = spec.progress is not None
+        # Where not every row is answered at once, answers say which row they are of.
+        self.labels = tuple(labels(spec)) if waits or spec.every is not None else ()
+        for name, _ in spec.aggs:
+            if waits and name in self.labels:
+                raise SpecError(f"agg: {name!r} is the column that says which row an answer is of")
+        self.coders = Coders(self.plan)
+        picks = not spec.by_rank
+        self.reorder = Reorder(self.plan, bool(spec.by), picks) if waits else None
+        self.keys: dict[Key, KeyState] = {}
+        self.numbered: list[KeyState] = []
+        self.key_rows: Any = None  # a row of every key, by its number
+        self.waiting: set[KeyState] = set()  # keys of which the track has rows without an answer
+        self.types: dict[str, Column] = {}
+        self.now: int | None = None  # time, where there is no watermark
+        self.forgotten: int | None = None  # then: keys that are not known had no rows from here on
+        self.finished = False
+        self.sweep_at = 64  # that many keys: look for dead ones
+        # Of the call at hand: how to undo what it has changed in place, and the keys that it has fed.
+        self._undo: list[Callable[[], Any]] = []
+        self._fed: list[KeyState] = []
+
+    # ----------------------------------------------------------------------- the calls
 
     def push(self, data: Any) -> Any:
         """Take rows; the answers that became final, in order of the rows' arrival.
@@ -72,78 +141,30 @@ class RollingStream:
 
         Returns
         -------
-        The same kind: one row per row that is answered now, of this push or of one before (with
-        `every`, after so many rows of a key, and with its key and time). In pandas the index
-        counts all rows pushed, from 0.
+        The same kind: one row per row that is answered now, of this push or of one before. With a
+        watermark, or with `every`, key and time of the row come before its answers. In pandas the
+        index counts all rows pushed, from 0.
 
         Raises
         ------
         DataError, ColumnError
-            As in batch, or the types have changed. Nothing of the push has been taken in.
+            As in batch, or the types have changed, or a row is late where that is an error. Nothing
+            of the push has been taken in.
         OverflowError
             An integer answer does not fit. Nothing of the push has been taken in.
         """
-        frame = open_frame(data)
-        columns = self._read(frame)
-        places, offsets, ts, ticks = sort_rows(self.spec, frame)
-        check_ticks(self.spec, ticks, self.ticks)
-        self.ticks = ticks
-        order = np.arange(frame.rows)
-        if places is not None:
-            order[places] = np.arange(frame.rows)
-            frame = open_frame(frame.take(order))
-            columns = self._read(frame)
-        starts = offsets[:-1][np.diff(offsets) > 0]
-        keys = key_values(frame, self.spec.by, starts)
-        try:
-            chunk = self.coders.chunk(frame, columns)
-        except BadItemError as error:
-            raise error.at(int(order[error.row])) from None
-        now = self._later(None if ts is None or not len(ts) else int(ts.max()))
-        stops = [*starts[1:].tolist(), frame.rows][: len(starts)]
-        parts, late = [], []
-        for key, start, stop in zip(keys, starts.tolist(), stops, strict=True):
-            first = start if ts is None else start + self._count_late(key, ts[start:stop])
-            late.append(order[start:first])
-            mine = None if ts is None else ts[first:stop]
-            parts.append((key, mine, chunk.slice(first, stop), order[first:stop]))
-        answered = self._feed(parts, now)
-        self._keep_late(open_frame(data), late)
-        self.received += frame.rows
-        return answered
+        return super().push(data)
 
-    def advance(self, to: Any) -> Any:
-        """Say that no row before this time will come; the answers that became final by that.
-
-        to : a time as the column holds them (datetime, numpy.datetime64, pandas.Timestamp or int)
-        """
-        if self.ticks is None or self.frame is None:
-            raise DataError("advance: push rows first, which say what a time is")
-        if self.spec.on is None:
-            raise DataError("advance: this window has no time column")
-        return self._feed([], self._later(self.ticks.of(to, "advance")))
-
-    def finish(self) -> Any:
-        """No more rows: all answers that were still waiting. None if no row was ever pushed."""
-        if self.frame is None:
-            return None
-        return self._feed([], self.now, final=True)
-
-    def late(self) -> Any:
-        """The rows that came too late, as they were pushed, and forget them. None before a push."""
-        if self.frame is None:
-            return None
-        rows, self.late_rows = self.late_rows, []
-        return self.frame.join(rows) if rows else self.frame.take(np.zeros(0, np.int64))
-
-    def state(self) -> dict[str, int]:
-        """What it holds: keys, rows inside windows, rows waiting for an answer, and how many rows
-        have come, and come late."""
+    def state(self) -> dict[str, Any]:
+        """What it holds: keys, rows inside windows, rows waiting for an answer, the watermark in
+        ticks (None: there is none), and how many rows have come, and come late."""
         tracks = [key.track for key in self.keys.values()]
+        unordered = 0 if self.reorder is None else len(self.reorder)
         return {
             "keys": len(tracks),
-            "rows": sum(track.rows.end - track.rows.first for track in tracks),
-            "waiting": sum(track.received - track.answered for track in tracks),
+            "rows": sum(track.rows.end - track.rows.first for track in tracks) + unordered,
+            "waiting": sum(track.received - track.answered for track in tracks) + unordered,
+            "watermark": None if self.progress is None else self.progress.now,
             "received": self.received,
             "late": self.late_count,
         }
@@ -163,30 +184,202 @@ class RollingStream:
 
         return stream_bytes(self)
 
-    # ------------------------------------------------------------------ what is pushed
+    def _advance(self, to: Any, source: Hashable) -> Any:
+        if self.watermark is not None:
+            return super()._advance(to, source)
+        if self.ticks is None:
+            raise DataError("advance: push rows first, which say what a time is")
+        if self.spec.on is None:
+            raise DataError("advance: this window has no time column")
+        if source is not None:
+            raise DataError("advance: this spec has no sources; say them by .watermark(source=)")
+        self.now = _later(self.now, self.ticks.of(to, "advance"))
+        return self._answer()
 
-    def _read(self, frame: Frame) -> dict[str, Column]:
-        """The plan's columns, in the types of the first push."""
-        check_kind(frame, self.frame)
-        for name in (*self.plan.columns, *self.labels):
-            frame.require(name, "agg")
+    def _answer(self, final: bool = False) -> Any:
+        if self.reorder is not None:
+            self.finished |= final
+            made = self._release(EVER if final else self._mark_now(), final)
+        else:
+            made = self._feed([], self.now, final)
+        return self._give(made)
+
+    # ------------------------------------------------------------------------ rows in
+
+    def _push(self, data: Any) -> Any:
+        frame = open_frame(data)
+        self._check_kind(frame)
+        self._require(frame)
+        ts = None
+        if self.spec.on is not None:
+            ts = self._read_times(frame)
+        elif self.ticks is None:
+            self.ticks = Ticks(None, 1, None, 0)
+        if self.reorder is None:
+            made, late = self._push_in_order(frame, ts)
+        else:
+            assert ts is not None
+            made, late = self._push_any_order(frame, ts)
+        self.received += frame.rows
+        answers = self._give(made)
+        self._keep_late(frame, late)
+        return answers
+
+    def _push_any_order(self, frame: Frame, ts: Ints) -> tuple[list[Made], Ints]:
+        assert self.reorder is not None and self.progress is not None
+        before, after = self.progress.see(ts, self._sources(frame))
+        is_late = ts < (EVER if self.finished else before)
+        self._refuse_late(is_late, ts)
+        late, kept = NO_ROWS, None
+        if is_late.any():
+            late, kept = np.flatnonzero(is_late), np.flatnonzero(~is_late)
+            frame, ts = open_frame(frame.take(kept)), ts[kept]
+        chunk = self._chunk(frame, kept)
+        keys = self._numbers(frame)
+        arrivals = np.arange(self.received, self.received + frame.rows)
+        if kept is not None:
+            arrivals = self.received + kept
+        self.reorder.add(Arrived(ts, keys, arrivals, self._picks(keys, frame.rows), chunk))
+        return self._release(int(after[-1]) if len(after) else NEVER), late
+
+    def _push_in_order(self, frame: Frame, ts: Ints | None) -> tuple[list[Made], Ints]:
+        chunk = self._chunk(frame, None)
+        arrivals = np.arange(self.received, self.received + frame.rows)
+        rows = Arrived(ts, None, arrivals, None, chunk)
+        order, starts, names = self._by_key(frame, ts)
+        if order is not None:
+            rows = rows.take(order)
+        late, live = [NO_ROWS], []
+        for (name, row), start, stop in zip(names, starts, [*starts[1:], frame.rows], strict=False):
+            first = start if rows.ts is None else start + self._count_late(name, rows.ts[start:stop])
+            late.append(rows.arrivals[start:first] - self.received)
+            if first < stop:
+                live.append((name, row, first, stop))
+        late_rows = np.sort(np.concatenate(late))
+        if ts is not None and len(late_rows):
+            self._refuse_late(np.bincount(late_rows, minlength=frame.rows) > 0, ts)
+        states = self._states(frame, [(name, row) for name, row, _, _ in live])
+        parts = [
+            (state, self._picked_of(state, rows.slice(first, stop)))
+            for state, (_, _, first, stop) in zip(states, live, strict=True)
+        ]
+        self.now = _later(self.now, None if ts is None or not len(ts) else int(ts.max()))
+        return self._feed(parts, self.now), late_rows
+
+    def _require(self, frame: Frame) -> None:
+        for names, argument in ((self.spec.by, "by"), (self.plan.columns, "agg")):
+            for name in names:
+                frame.require(name, argument)
+
+    def _chunk(self, frame: Frame, kept: Ints | None) -> Chunk:
+        """The plan's columns as kernels read them, in the types of the first push.
+
+        kept : the rows of the push that these are
+        """
         columns = {name: frame.column(name) for name in self.plan.columns}
-        check_types(self.plan, columns)
-        columns = {name: fitted(column, self.types.get(name)) for name, column in columns.items()}
-        columns.update({name: frame.column(name) for name in self.labels})
-        if self.frame is None:
-            self.frame = open_frame(frame.take(np.zeros(0, np.int64)))
-        if frame.rows:
-            self.types = {**{n: c.slice(0, 0) for n, c in columns.items()}, **self.types}
-        return columns
+        known = self.types
+        if any(known.get(n) is None or not _alike(c, known[n]) for n, c in columns.items()):
+            check_types(self.plan, columns)
+            columns = {name: fitted(column, known.get(name)) for name, column in columns.items()}
+            if frame.rows:
+                self.types = {**{n: c.slice(0, 0) for n, c in columns.items()}, **known}
+        try:
+            return self.coders.chunk(frame, columns)
+        except BadItemError as error:
+            raise (error if kept is None else error.at(int(kept[error.row]))) from None
 
-    def _later(self, time: int | None) -> int | None:
-        times = [t for t in (self.now, time) if t is not None]
-        return max(times) if times else None
+    # ---------------------------------------------------------------------------- keys
 
-    def _count_late(self, key: tuple[Any, ...], ts: Ints) -> int:
+    def _numbers(self, frame: Frame) -> Ints | None:
+        """The numbers of the rows' keys; None where there is one."""
+        if not self.spec.by:
+            if frame.rows:
+                self._states(frame, [((), 0)])
+            return None
+        codes, groups = frame.key_codes(self.spec.by)
+        states = self._states(frame, self._names(frame, codes, groups))
+        return np.array([state.number for state in states], np.int64)[codes]
+
+    def _names(self, frame: Frame, codes: Ints, groups: int) -> list[tuple[Key, int]]:
+        """The keys of these codes, and the first row of each."""
+        firsts = np.empty(groups, np.int64)
+        firsts[codes[::-1]] = np.arange(len(codes))[::-1]
+        names = key_values(frame, self.spec.by, firsts)
+        return list(zip(names, firsts.tolist(), strict=True))
+
+    def _by_key(
+        self, frame: Frame, ts: Ints | None
+    ) -> tuple[Ints | None, list[int], list[tuple[Key, int]]]:
+        """The rows by (key, time, arrival) (None: as they are), where keys begin there, and each
+        key with one of its rows in the frame."""
+        order = None
+        if ts is not None and first_fall(ts) >= 0:
+            order = sort_times(ts)
+        if not self.spec.by:
+            return order, [0] if frame.rows else [], [((), 0)]
+        codes, groups = frame.key_codes(self.spec.by)
+        places, offsets = group_places(codes, groups, order)
+        names = self._names(frame, codes, groups)
+        return spread(np.arange(frame.rows), places), offsets[:-1].tolist(), names
+
+    def _states(self, frame: Frame, names: list[tuple[Key, int]]) -> list[KeyState]:
+        """The states of keys, each of which has a row here."""
+        states = [self.keys.get(name) for name, _ in names]
+        fresh = [k for k, state in enumerate(states) if state is None]
+        for k in fresh:
+            states[k] = self._new_state(names[k][0])
+        if fresh and self.labels and self.spec.by:
+            more = open_frame(frame.select(self.spec.by)).take(np.array([names[k][1] for k in fresh]))
+            known = self.key_rows
+            self.key_rows = more if known is None else frame.join([known, more])
+        return states  # type: ignore[return-value]
+
+    def _new_state(self, name: Key) -> KeyState:
+        assert self.ticks is not None
+        track = Track(self.spec, self.plan, self.ticks)
+        state = KeyState(len(self.numbered), track, bool(self.labels) and self.spec.on is not None)
+        self.keys[name] = state
+        self.numbered.append(state)
+        self._undo.append(partial(self._unlearn, name))
+        return state
+
+    def _unlearn(self, name: Key) -> None:
+        del self.keys[name]
+        self.numbered.pop()
+
+    def _picks(self, keys: Ints | None, rows: int) -> Mask | None:
+        """Which rows, in order of arrival, are answered, where arrival tells; None: any."""
+        if self.spec.by_rank:
+            return None
+        codes, groups = (np.zeros(rows, np.int64), 1) if keys is None else factorize(keys)
+        places, offsets = group_places(codes, groups, None)
+        numbers = np.zeros(groups, np.int64)
+        if keys is not None:
+            numbers[codes] = keys
+        states = [self.numbered[number] for number in numbers.tolist()] if rows else []
+        before = np.array([state.count for state in states], np.int64)
+        for state, size in zip(states, np.diff(offsets).tolist(), strict=False):
+            self._count(state, size)
+        assert self.spec.every is not None
+        picked: Mask = (before - offsets[:-1])[codes] + places + 1 if rows else NO_ROWS
+        return picked % self.spec.every == 0
+
+    def _picked_of(self, state: KeyState, rows: Arrived) -> Arrived:
+        """The same of rows of one key, in any order."""
+        if self.spec.by_rank:
+            return rows
+        assert self.spec.every is not None
+        ranks = rows.arrivals.argsort().argsort() + state.count + 1
+        self._count(state, len(ranks))
+        return replace(rows, picked=ranks % self.spec.every == 0)
+
+    def _count(self, state: KeyState, rows: int) -> None:
+        self._undo.append(partial(setattr, state, "count", state.count))
+        state.count += rows
+
+    def _count_late(self, name: Key, ts: Ints) -> int:
         """How many of a key's rows, which come in order of time, are late."""
-        known = self.keys.get(key)
+        known = self.keys.get(name)
         if known is None:
             return 0 if self.forgotten is None else int(ts.searchsorted(self.forgotten))
         if known.newest is None:
@@ -195,179 +388,193 @@ class RollingStream:
         joined = known.track.last_joining()
         return first if joined is None else max(first, int(ts.searchsorted(joined, side="right")))
 
-    def _keep_late(self, frame: Frame, late: list[Ints]) -> None:
-        rows = np.sort(np.concatenate(late)) if late else np.zeros(0, np.int64)
-        if len(rows):
-            self.late_rows.append(frame.take(rows))
-            self.late_count += len(rows)
-
     # --------------------------------------------------------------------- answers out
 
-    def _feed(
-        self,
-        parts: list[tuple[tuple[Any, ...], Ints | None, Chunk, Ints]],
-        now: int | None,
-        final: bool = False,
-    ) -> Any:
-        """Feed the keys that have new rows, and those whose rows wait for time to go on."""
-        fed = {key for key, _, _, _ in parts}
-        nothing = self._nothing()
-        if nothing is not None and (final or now != self.now):
-            none = np.zeros(0, np.int64)
-            parts = parts + [(key, none, nothing, none) for key in self.waiting - fed]
-        undo: list[tuple[KeyState, Place]] = []
-        made: list[tuple[Ints, list[Answer]]] = []
-        known_keys = set(self.keys)
-        try:
-            for key, ts, chunk, rows in parts:
-                state = self._state_of(key)
-                undo.append((state, state.track.place()))
-                at, answers = state.track.feed(ts, chunk, final, now)
-                state.arrivals.extend(self.received + rows)
-                made.append((state.arrivals.view()[at - state.arrivals.first], answers))
-        except Exception:
-            self._undo(undo, known_keys)
-            raise
-        self.now = now
-        for key, ts, _, _ in parts:
-            self._settle(key, ts)
-        self._forget_dead_keys()
-        self.coders.forget_the_gone([state.track.rows for state in self.keys.values()])
-        return self._assemble(made)
+    def _mark_now(self) -> int:
+        now = None if self.progress is None else self.progress.now
+        return NEVER if now is None else now
 
-    def _nothing(self) -> Chunk | None:
-        """A chunk of no rows."""
+    def _release(self, now: int, final: bool = False) -> list[Made]:
+        """Feed the rows that the watermark has come to."""
+        assert self.reorder is not None
+        # Rows at the watermark may have peers, and these may join their windows.
+        last = now if final or self._in_place_at_once() else max(now, NEVER + 1) - 1
+        rows = self.reorder.release(last) if now > NEVER or final else None
+        parts: list[tuple[KeyState, Arrived]] = []
+        if rows is not None and rows.keys is None:
+            parts = [(self.keys[()], rows)]
+        elif rows is not None and rows.keys is not None:
+            codes, groups = factorize(rows.keys)
+            places, offsets = group_places(codes, groups, None)
+            rows = rows.take(spread(np.arange(len(codes)), places))
+            assert rows.keys is not None
+            edges = offsets.tolist()
+            numbers = rows.keys[offsets[:-1]].tolist()
+            parts = [
+                (self.numbered[number], rows.slice(start, stop))
+                for number, start, stop in zip(numbers, edges[:-1], edges[1:], strict=True)
+            ]
+        return self._feed(parts, now, final)
+
+    def _in_place_at_once(self) -> bool:
+        """Whether rows at the watermark can be answered: no later row of their time joins."""
+        spec, ticks = self.spec, self.ticks
+        assert ticks is not None
+        grows = spec.right_closed and not ties_by_arrival(spec, ticks) and ticks.lag <= 0
+        return spec.over_rows or not grows
+
+    def _feed(
+        self, parts: list[tuple[KeyState, Arrived]], now: int | None, final: bool = False
+    ) -> list[Made]:
+        """Feed the keys that have new rows, and those whose rows wait for time to go on."""
+        if self.waiting:
+            fed = {state for state, _ in parts}
+            nothing = self._nothing()
+            parts = parts + [(s, nothing) for s in self.waiting - fed if nothing is not None]
+        made = []
+        for state, rows in parts:
+            self._undo.append(partial(state.go_back, state.place()))
+            at, answers = state.track.feed(rows.ts, rows.chunk, final, now, rows.picked)
+            state.take(rows)
+            if len(at):
+                made.append(self._made(state, at, answers))
+            self._fed.append(state)
+        return made
+
+    def _made(self, state: KeyState, at: Ints, answers: list[Answer]) -> Made:
+        at = at - state.arrivals.first
+        times = None if state.times is None else state.times.view()[at]
+        keys = np.full(len(at), state.number) if self.key_rows is not None else NO_ROWS
+        return Made(state.arrivals.view()[at], keys, times, answers)
+
+    def _nothing(self) -> Arrived | None:
+        """No rows."""
         if self.frame is None:
             return None
-        names = dict.fromkeys((*self.plan.columns, *self.labels))
+        names = self.plan.columns
         columns = {n: self.types[n] if n in self.types else self.frame.column(n) for n in names}
-        return self.coders.chunk(self.frame, columns)
+        chunk = self.coders.chunk(self.frame, columns)
+        picked = None if self.spec.by_rank else np.zeros(0, np.bool_)
+        return Arrived(NO_ROWS, None, NO_ROWS, picked, chunk)
 
-    def _state_of(self, key: tuple[Any, ...]) -> KeyState:
-        state = self.keys.get(key)
-        if state is None:
-            assert self.ticks is not None
-            state = KeyState(Track(self.spec, self.plan, self.ticks, self.labels))
-            self.keys[key] = state
-        return state
+    def _give(self, made: list[Made]) -> Any:
+        """The answers of all keys as one frame, in order of arrival. Then the call can't fail."""
+        answers = self._assemble(made)
+        for state in self._fed:
+            state.settle()
+            if state.track.answered < state.track.received:
+                self.waiting.add(state)
+            else:
+                self.waiting.discard(state)
+        if self.reorder is not None:
+            self.reorder.settle()
+        self._forget_dead_keys()
+        kept = [state.track.rows for state in self.keys.values()]
+        self.coders.forget_the_gone(kept if self.reorder is None else [*kept, self.reorder.rows])
+        return answers
 
-    def _undo(self, undo: list[tuple[KeyState, Place]], known: set[tuple[Any, ...]]) -> None:
-        for state, place in undo:
-            surplus = len(state.arrivals) - (place.received - place.answered)
-            state.track.go_back(place)
-            state.arrivals.take_back(max(surplus, 0))
-        self.keys = {key: state for key, state in self.keys.items() if key in known}
+    def _assemble(self, made: list[Made]) -> Any:
+        assert self.frame is not None  # a push has set it
+        made = made or [self._no_answers()]
+        if len(made) > 1:
+            columns = zip(*(part.answers for part in made), strict=True)
+            made = [
+                Made(
+                    np.concatenate([part.arrivals for part in made]),
+                    np.concatenate([part.keys for part in made]),
+                    None if made[0].times is None else np.concatenate([p.times for p in made]),
+                    [join_answers(list(part), self.frame) for part in columns],
+                )
+            ]
+        (arrivals, keys, times, answers) = made[0]
+        if self.labels:
+            answers = [*self._label(keys, times), *answers]
+        if first_fall(arrivals) >= 0:
+            order = np.argsort(arrivals, kind="stable")
+            answers = [reordered(answer, order) for answer in answers]
+            arrivals = arrivals[order]
+        return self.frame.build_numbered(answers, arrivals)
 
-    def _settle(self, key: tuple[Any, ...], ts: Ints | None) -> None:
-        state = self.keys[key]
-        state.track.settle()
-        state.arrivals.drop_to(state.track.answered)
-        if ts is not None and len(ts):
-            state.newest = int(ts[-1])
-        if state.track.answered < state.track.received:
-            self.waiting.add(key)
-        else:
-            self.waiting.discard(key)
+    def _label(self, keys: Ints, times: Ints | None) -> list[Answer]:
+        """The columns that say which rows answers are of."""
+        assert self.frame is not None and self.ticks is not None
+        made = []
+        table = self.frame.select(self.spec.by) if self.key_rows is None else self.key_rows
+        by = open_frame(table) if self.spec.by else None
+        for name in self.labels:
+            if by is not None and name in self.spec.by:
+                made.append(taken_answer(name, by.column(name), keys))
+            else:
+                assert times is not None and self.on_type is not None
+                assert self.on_type.values is not None
+                values = (times // self.ticks.scale).view(self.on_type.values.dtype)
+                made.append(Answer(name, values, None, self.on_type))
+        return made
+
+    def _no_answers(self) -> Made:
+        nothing = self._nothing()
+        assert nothing is not None and self.ticks is not None
+        track = Track(self.spec, self.plan, self.ticks)
+        at, answers = track.feed(NO_ROWS, nothing.chunk, True, None, nothing.picked)
+        return Made(at, NO_ROWS, NO_ROWS, answers)
+
+    # ------------------------------------------------------------------- all or nothing
+
+    def _mark(self) -> Any:
+        self._undo, self._fed = [], []
+        return super()._mark(), None if self.reorder is None else self.reorder.place()
+
+    def _go_back(self, before: Any) -> None:
+        for undo in reversed(self._undo):
+            undo()
+        values, place = before
+        super()._go_back(values)
+        if self.reorder is not None:
+            self.reorder.go_back(place)
+
+    # ------------------------------------------------------------------------- dead keys
 
     def _forget_dead_keys(self) -> None:
         """Drop keys whose rows no window can reach any more, once they may be most of all keys."""
-        ticks, now = self.ticks, self.now
+        now = self._mark_now() if self.reorder is not None else self.now
+        ticks = self.ticks
         if len(self.keys) < self.sweep_at or ticks is None or now is None:
             return
         if self.spec.over_rows or ticks.range is None or self.spec.every is not None:
             return
         edge = now - ticks.range - max(ticks.lag, 0)
+        unordered: set[int] = set() if self.reorder is None else self.reorder.key_numbers()
         alive = {
-            key: state
-            for key, state in self.keys.items()
-            if key in self.waiting or state.newest is None or state.newest >= edge
+            name: state
+            for name, state in self.keys.items()
+            if state in self.waiting
+            or state.newest is None
+            or state.newest >= edge
+            or state.number in unordered
         }
         if len(alive) < len(self.keys):
-            self.keys, self.forgotten = alive, now
+            self._keep_keys(alive)
+            self.forgotten = now
         self.sweep_at = 64 + 2 * len(self.keys)
 
-    def _assemble(self, made: Iterable[tuple[Ints, list[Answer]]]) -> Any:
-        """The answers of all keys as one frame, in order of arrival."""
-        parts = [(arrivals, answers) for arrivals, answers in made if len(arrivals)]
-        assert self.frame is not None  # a push has set it
-        if not parts:
-            return self._no_answers()
-        arrivals = np.concatenate([a for a, _ in parts])
-        order = np.argsort(arrivals, kind="stable")
-        columns = zip(*(answers for _, answers in parts), strict=True)
-        joined = [reordered(join_answers(list(part), self.frame), order) for part in columns]
-        return self.frame.build_numbered(joined, arrivals[order])
-
-    def _no_answers(self) -> Any:
-        assert self.frame is not None and self.ticks is not None
-        track = Track(self.spec, self.plan, self.ticks, self.labels)
-        nothing = self._nothing()
-        assert nothing is not None
-        at, answers = track.feed(np.zeros(0, np.int64), nothing, True)
-        return self.frame.build_numbered(answers, at)
+    def _keep_keys(self, alive: dict[Key, KeyState]) -> None:
+        """Forget all others, and number these anew."""
+        old = np.array([state.number for state in alive.values()], np.int64)
+        numbers = np.zeros(len(self.numbered), np.int64)
+        numbers[old] = np.arange(len(old))
+        if self.reorder is not None:
+            self.reorder.renumber(numbers)
+        if self.key_rows is not None:
+            self.key_rows = open_frame(self.key_rows).take(old)
+        self.keys, self.numbered = alive, list(alive.values())
+        for number, state in enumerate(self.numbered):
+            state.number = number
 
 
-def check_kind(frame: Frame, first: Frame | None) -> None:
-    """Refuse data of another kind than that of the first push (None: this is the first)."""
-    if first is not None and type(frame) is not type(first):
-        kinds = type(first).__name__, type(frame).__name__
-        raise DataError(f"push: a {kinds[1]} after a {kinds[0]}; push one kind of data")
+def _later(now: int | None, time: int | None) -> int | None:
+    times = [t for t in (now, time) if t is not None]
+    return max(times) if times else None
 
 
-def check_ticks(spec: Spec, ticks: Ticks, first: Ticks | None) -> None:
-    """Refuse times of another unit than those of the first push."""
-    if first is not None and ticks != first:
-        raise DataError(
-            f"on: column {spec.on!r} was in {first.unit or 'integers'} and now is in "
-            f"{ticks.unit or 'integers'}"
-        )
-
-
-def fitted(column: Column, like: Column | None) -> Column:
-    """The column in the type of the first push: nulls of any type fit, whole numbers fit floats.
-
-    Raises
-    ------
-    DataError
-        It has another type.
-    """
-    if like is None or (column.kind, column.unit) == (like.kind, like.unit):
-        return column
-    if column.kind == "null" and column.values is not None and like.values is not None:
-        return replace(like, values=column.values.astype(like.values.dtype), valid=column.valid)
-    if column.kind == "null" and isinstance(like.native, np.ndarray):
-        nulls = np.full(len(column.values), None) if column.values is not None else None
-        return replace(like, valid=column.valid, native=nulls)
-    if like.kind in ("float", "null") and column.numeric and column.values is not None:
-        floats = column.values.astype(np.float64)
-        wrong = np.flatnonzero(floats.astype(column.values.dtype) != column.values)
-        if not len(wrong):
-            return replace(like, kind="float", values=floats, valid=column.valid)
-        shown = column.values[wrong[0]]
-        raise DataError(
-            f"column {column.name!r}, row {wrong[0]}: it held floats, and none is {shown}"
-        )
-    raise DataError(f"column {column.name!r} was {like.dtype} and now is {column.dtype}")
-
-
-def key_values(frame: Frame, by: tuple[str, ...], rows: Ints) -> list[tuple[Any, ...]]:
-    """The keys of these rows as tuples that are equal for equal keys; () where there are none."""
-    if not by:
-        return [()] * len(rows)
-    columns = [_key_column(frame, name, rows) for name in by]
-    return list(zip(*columns, strict=True))
-
-
-def _key_column(frame: Frame, name: str, rows: Ints) -> list[Any]:
-    column = frame.column(name)
-    if column.values is None:
-        values = frame.list_native(column.native, rows)
-    elif column.kind == "float":
-        values = [_NAN if x != x else x + 0.0 for x in column.values[rows].tolist()]
-    else:
-        values = column.values[rows].tolist()
-    if column.valid is None:
-        return values
-    return [
-        x if known else None for x, known in zip(values, column.valid[rows].tolist(), strict=True)
-    ]
+def _alike(column: Column, known: Column) -> bool:
+    return column.kind == known.kind and column.unit == known.unit

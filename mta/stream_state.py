@@ -1,30 +1,31 @@
 """A stream as bytes and back: one sealed snapshot (`mta.snapshot`) of everything it holds.
 
-Parts: a JSON head; the frames of no rows (which has the types), of the late rows and of the values
-that are kept for answers; then the arrays of every key.
+Parts: a JSON head; the frames of no rows (which has the types), of the late rows and of the keys;
+then the arrays of the rows that wait for the watermark, and of every key.
 """
 
 from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from dataclasses import asdict, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mta._frames_bytes import bytes_frame, frame_bytes
 from mta._vector import Vector
-from mta.engine import Ticks
 from mta.errors import SnapshotError
 from mta.frames import Column, Frame, open_frame
-from mta.rows import KeptColumn
+from mta.push import as_json
+from mta.reorder import Reorder
+from mta.rows import KeptColumn, KeptRows
 from mta.snapshot import seal, unseal
 from mta.specs import Rolling
 from mta.stream import KeyState, RollingStream
-from mta.track import Place, Track
+from mta.track import Place
 
-_KIND = "stream"
 
 
 def stream_bytes(stream: RollingStream) -> bytes:
@@ -35,27 +36,31 @@ def stream_bytes(stream: RollingStream) -> bytes:
     SnapshotError
         It holds keys or values that no snapshot can store, or pyarrow is missing.
     """
-    head: dict[str, Any] = {
+    head = stream._common_head() | {
         "now": stream.now,
         "forgotten": stream.forgotten,
-        "received": stream.received,
-        "late": stream.late_count,
+        "finished": stream.finished,
         "keys": [[_plain(x) for x in key] for key in stream.keys],
         "known": [
             [following, [[_plain(value), code] for value, code in pairs]]
             for following, pairs in stream.coders.known_values()
         ],
+        "types": {name: [c.kind, c.unit] for name, c in stream.types.items()},
+        "states": [_state_head(state) for state in stream.keys.values()],
     }
-    parts: list[bytes] = []
-    if stream.frame is not None and stream.ticks is not None:
-        head["ticks"] = asdict(stream.ticks)
-        head["types"] = {name: [c.kind, c.unit] for name, c in stream.types.items()}
-        late = stream.frame.join([stream.frame.take(np.zeros(0, np.int64)), *stream.late_rows])
-        parts = [frame_bytes(stream.frame), frame_bytes(open_frame(late))]
-    head["tracks"] = [_track_head(state) for state in stream.keys.values()]
+    parts = stream._common_parts()
+    if parts:
+        table = b"" if stream.key_rows is None else frame_bytes(open_frame(stream.key_rows))
+        parts.append(table)
+    if parts and stream.reorder is not None:
+        reorder = stream.reorder
+        ts = reorder.in_order_of_arrival()
+        head["unordered"] = [reorder.rows.first, len(ts)]
+        parts += [ts.tobytes(), *map(_vector, reorder.beside()), *_row_parts(reorder.rows)]
     for state in stream.keys.values():
-        parts += _track_parts(state, stream.frame)
-    return seal(_KIND, stream.spec.to_json(), [json.dumps(head).encode(), *parts])
+        parts += [_vector(vector) for vector in _beside(state)]
+        parts += _row_parts(state.track.rows)
+    return seal(stream.snapshot_kind, stream.spec.to_json(), [as_json(head), *parts])
 
 
 def stream_from_bytes(spec: Rolling, data: bytes) -> RollingStream:
@@ -66,12 +71,12 @@ def stream_from_bytes(spec: Rolling, data: bytes) -> RollingStream:
     SnapshotError
         `data` is damaged, or of another spec.
     """
-    parts = unseal(_KIND, spec.to_json(), data)
     stream = RollingStream(spec)
+    parts = unseal(stream.snapshot_kind, spec.to_json(), data)
     try:
         head = json.loads(parts[0])
-        _fill(stream, head, parts[1:])
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+        _fill(stream, head, stream._fill_common(head, parts[1:]))
+    except (KeyError, IndexError, TypeError, ValueError, StopIteration) as error:
         if isinstance(error, SnapshotError):
             raise
         raise SnapshotError(f"snapshot: damaged ({error})") from None
@@ -92,26 +97,30 @@ def _value(plain: Any) -> Any:
     return b64decode(plain[0]) if isinstance(plain, list) else plain
 
 
-def _track_head(state: KeyState) -> dict[str, Any]:
+def _state_head(state: KeyState) -> dict[str, Any]:
     track = state.track
     return {
-        "place": asdict(track.place()),
+        "place": track.place()._asdict(),
         "newest": state.newest,
-        "arrivals": state.arrivals.first,
+        "count": state.count,
         "times": track.times.first,
         "first": track.rows.first,
         "made": track.slider is not None,
     }
 
 
-def _track_parts(state: KeyState, frame: Frame | None) -> list[bytes]:
-    rows = state.track.rows
-    vectors = [state.arrivals, state.track.times, *rows.feeds.values(), *rows.valids.values()]
-    parts = [_vector(vector) for vector in vectors]
+def _beside(state: KeyState) -> list[Vector]:
+    """What a key's track and state hold beside the rows as kernels read them."""
+    vectors = [state.track.times, state.arrivals, state.times, state.track.picked]
+    return [vector for vector in vectors if vector is not None]
+
+
+def _row_parts(rows: KeptRows) -> list[bytes]:
+    parts = [_vector(vector) for vector in (*rows.feeds.values(), *rows.valids.values())]
     for column in rows.values.values():
         native = b""
-        if column.native is not None and frame is not None:
-            native = frame_bytes(frame.one_column(column.native))
+        if column.native is not None:
+            native = frame_bytes(rows.frame.one_column(column.native))
         parts += [_vector(column.values), _vector(column.valid), native]
     return parts
 
@@ -122,27 +131,43 @@ def _vector(vector: Vector | None) -> bytes:
 
 def _fill(stream: RollingStream, head: dict[str, Any], parts: list[bytes]) -> None:
     stream.now, stream.forgotten = head["now"], head["forgotten"]
-    stream.received, stream.late_count = head["received"], head["late"]
-    if "ticks" not in head:
+    stream.finished = bool(head["finished"])
+    if stream.frame is None:
         return
-    stream.ticks = Ticks(**head["ticks"])
-    frame, late = bytes_frame(parts[0]), bytes_frame(parts[1])
-    stream.frame = frame
-    stream.late_rows = [late.take(np.arange(late.rows))] if late.rows else []
-    stream.types = {n: _type(frame, n, *known) for n, known in head["types"].items()}
-    left = iter(parts[2:])
-    for key, track in zip(head["keys"], head["tracks"], strict=True):
-        state = KeyState(Track(stream.spec, stream.plan, stream.ticks, stream.labels))
-        _fill_track(stream, state, track, left)
-        stream.keys[tuple(map(_value, key))] = state
+    left = iter(parts)
+    table = next(left)
+    if table:
+        frame = bytes_frame(table)
+        stream.key_rows = frame.take(np.arange(frame.rows))
+    empty = stream.frame
+    stream.types = {n: _type(empty, n, *known) for n, known in head["types"].items()}
+    if stream.reorder is not None:
+        _fill_reorder(stream, stream.reorder, *head["unordered"], left)
+    for name, told in zip(head["keys"], head["states"], strict=True):
+        state = stream._new_state(tuple(map(_value, name)))
+        _fill_state(stream, state, told, left)
         if state.track.answered < state.track.received:
-            stream.waiting.add(tuple(map(_value, key)))
+            stream.waiting.add(state)
     stream.coders.adopt(
         [
             (following, [(_value(value), code) for value, code in pairs])
             for following, pairs in head["known"]
         ]
     )
+
+
+def _fill_reorder(
+    stream: RollingStream, reorder: Reorder, first: int, rows: int, left: Iterator[bytes]
+) -> None:
+    ts = np.frombuffer(next(left), np.int64)
+    if len(ts) != rows:
+        raise SnapshotError(f"snapshot: damaged ({len(ts)} times, {rows} were expected)")
+    for vector in reorder.beside():
+        items = next(left)
+        vector.first = first
+        vector.extend(_items(items, rows, np.int64 if vector is not reorder.picked else np.uint8))
+    _fill_rows(stream, reorder.rows, first, first + rows, left)
+    reorder.adopt(ts)
 
 
 def _type(frame: Frame, name: str, kind: str, unit: str | None) -> Column:
@@ -156,26 +181,38 @@ def _type(frame: Frame, name: str, kind: str, unit: str | None) -> Column:
     return replace(column, kind=kind, unit=unit, values=np.zeros(0, plain), valid=None)
 
 
-def _fill_track(stream: RollingStream, state: KeyState, head: dict[str, Any], left: Any) -> None:
-    track, rows = state.track, state.track.rows
+def _fill_state(
+    stream: RollingStream, state: KeyState, head: dict[str, Any], left: Iterator[bytes]
+) -> None:
+    track = state.track
     place = Place(**{**head["place"], "marks": tuple(map(tuple, head["place"]["marks"]))})
-    state.newest = head["newest"]
-    rows.first, rows.end = head["first"], place.received
-    kept = place.received - rows.first
-    state.arrivals = _read(next(left), head["arrivals"], place.received - head["arrivals"])
-    track.times = _read(next(left), head["times"], None)
-    for feed in rows.feeds:
-        rows.feeds[feed] = _read(next(left), rows.first, kept)
-    for source in rows.valids:
-        data = next(left)
-        rows.valids[source] = _read(data, rows.first, kept, np.uint8) if data else None
-    for column in rows.values.values():
-        _fill_column(column, rows.first, kept, left)
-    rows.adopt(stream.types)
+    state.newest, state.count = head["newest"], int(head["count"])
+    waiting = place.received - place.answered
+    for vector in _beside(state):
+        of_track = vector is track.times
+        vector.first = head["times"] if of_track else place.answered
+        wide = np.uint8 if vector is track.picked else np.int64
+        vector.extend(_items(next(left), None if of_track else waiting, wide))
+    _fill_rows(stream, track.rows, head["first"], place.received, left)
     track.received, track.answered = place.received, place.answered
     track.lo, track.hi = place.lo, place.hi
     if head["made"]:
         track.make_slider().resume(list(place.marks))
+
+
+def _fill_rows(
+    stream: RollingStream, rows: KeptRows, first: int, end: int, left: Iterator[bytes]
+) -> None:
+    assert stream.frame is not None
+    rows.first, rows.end = first, end
+    for feed in rows.feeds:
+        rows.feeds[feed] = _read(next(left), first, end - first)
+    for source in rows.valids:
+        data = next(left)
+        rows.valids[source] = _read(data, first, end - first, np.uint8) if data else None
+    for column in rows.values.values():
+        _fill_column(column, first, end - first, left)
+    rows.adopt(stream.types, stream.frame)
 
 
 def _fill_column(column: KeptColumn, first: int, kept: int, left: Any) -> None:
@@ -189,9 +226,13 @@ def _fill_column(column: KeptColumn, first: int, kept: int, left: Any) -> None:
 
 def _read(data: bytes, first: int, size: int | None, dtype: Any = np.int64) -> Vector:
     """A vector of the items that were written, the first of them numbered `first`."""
+    vector = Vector(dtype is np.int64, first)
+    vector.extend(_items(data, size, dtype))
+    return vector
+
+
+def _items(data: bytes, size: int | None, dtype: Any) -> Any:
     items = np.frombuffer(data[1:], dtype)
     if data[:1] != b"v" or (size is not None and len(items) != size):
         raise SnapshotError(f"snapshot: damaged ({len(items)} items, {size} were expected)")
-    vector = Vector(dtype is np.int64, first)
-    vector.extend(items)
-    return vector
+    return items

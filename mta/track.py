@@ -6,7 +6,7 @@ where the last chunk ended. What it answers does not depend on how the rows were
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,13 +16,14 @@ from mta._vector import Vector
 from mta.engine import Ints, Ticks, row_edges, ties_by_arrival
 from mta.frames import Answer
 from mta.plan import Plan
-from mta.rows import Chunk, KeptRows
-from mta.slider import AnswerOverflowError, Slider, taken_answer
+from mta.rows import Chunk, KeptRows, Mask
+from mta.slider import AnswerOverflowError, Slider
 from mta.specs import Rolling
 
+_LEAST = -(2**63)
 
-@dataclass(frozen=True)
-class Place:
+
+class Place(NamedTuple):
     """How far a track has come."""
 
     received: int = 0
@@ -37,19 +38,16 @@ class Track:
 
     Memory is bounded by the longest window (plus the rows that still wait for an answer because
     later rows of the same time may come), not by the number of rows.
-
-    labels : columns whose values are given beside the answers
     """
 
-    def __init__(
-        self, spec: Rolling, plan: Plan, ticks: Ticks, labels: tuple[str, ...] = ()
-    ) -> None:
+    def __init__(self, spec: Rolling, plan: Plan, ticks: Ticks) -> None:
         self.spec = spec
         self.plan = plan
         self.ticks = ticks
-        self.labels = labels
+        self.by_arrival = ties_by_arrival(spec, ticks)
         self.times = Vector()
-        self.rows = KeptRows(plan, labels)
+        self.rows = KeptRows(plan)
+        self.picked = None if spec.by_rank else Vector(False)  # of the rows without an answer
         self.slider: Slider | None = None  # made when the types of the columns are known
         self.received = 0
         self.answered = 0
@@ -57,12 +55,18 @@ class Track:
         self.hi = 0
 
     def feed(
-        self, ts: Ints | None, chunk: Chunk, final: bool, known: int | None = None
+        self,
+        ts: Ints | None,
+        chunk: Chunk,
+        final: bool,
+        known: int | None = None,
+        picked: Mask | None = None,
     ) -> tuple[Ints, list[Answer]]:
         """Take the next rows; the numbers of those that are answered now, and their answers.
 
         final : no rows of this key will follow, so every row gets its answer
         known : there will be no more rows before this time (None: only the rows themselves tell)
+        picked : the rows of which the answer is asked, where the spec tells them by arrival
 
         Rows that are needed no more stay until `settle`, so that `go_back` can undo this.
 
@@ -71,27 +75,34 @@ class Track:
         OverflowError
             An integer answer does not fit. Only `go_back` makes sense then.
         """
-        self.rows.append(chunk)
-        self.received += chunk.rows
+        if chunk.rows or self.slider is None:
+            self.rows.append(chunk)
+            self.received += chunk.rows
+        if self.picked is not None and picked is not None:
+            self.picked.extend(picked)
         lo, hi = self._bounds(ts, final, known)
         at = np.arange(self.answered, self.answered + len(lo))
-        if self.spec.every is not None:
-            at = at[(at + 1) % self.spec.every == 0]
-        made = self._slide(at, lo[at - self.answered], hi[at - self.answered])
-        self.answered += len(lo)
+        wanted = self._wanted(at)
+        if wanted is None:
+            made = self._slide(at, lo, hi)
+        else:
+            made = self._slide(at[wanted], lo[wanted], hi[wanted])
         if len(lo):
+            self.answered += len(lo)
             self.lo, self.hi = int(lo[-1]), int(hi[-1])
-        return at, made
+        return at if wanted is None else at[wanted], made
 
     def settle(self) -> None:
         """Let go of what no later window can need."""
         self.rows.drop_to(self.lo - KEPT)
         self.times.drop_to(min(self.lo, self.answered - 1))
+        if self.picked is not None:
+            self.picked.drop_to(self.answered)
 
     def last_joining(self) -> int | None:
         """The last time at which a row would still belong into a window that was answered; None if
         there is no such window, or a later row never belongs into one."""
-        if self.spec.over_rows or not self.answered or ties_by_arrival(self.spec, self.ticks):
+        if self.spec.over_rows or not self.answered or self.by_arrival:
             return None
         answered = int(self.times.view()[self.answered - 1 - self.times.first])
         edge = answered - self.ticks.lag - (not self.spec.right_closed)
@@ -107,6 +118,8 @@ class Track:
         surplus = self.received - place.received
         self.rows.take_back(surplus)
         self.times.take_back(min(surplus, len(self.times)))
+        if self.picked is not None:
+            self.picked.take_back(surplus)
         self.received, self.answered = place.received, place.answered
         self.lo, self.hi = place.lo, place.hi
         self.slider = None
@@ -118,24 +131,36 @@ class Track:
         self.slider = Slider(self.plan, self.rows.columns())
         return self.slider
 
+    def _wanted(self, at: Ints) -> Mask | None:
+        """Which of these rows get an answer; None: all."""
+        if self.picked is not None:
+            first = self.picked.first
+            return self.picked.view()[at - first].view(np.bool_)
+        if self.spec.every is None:
+            return None
+        return (at + 1) % self.spec.every == 0
+
     def _bounds(self, ts: Ints | None, final: bool, known: int | None) -> tuple[Ints, Ints]:
         if self.spec.over_rows:
             return self._row_bounds(final)
         assert ts is not None  # a window over time has times
         self.times.extend(ts)
         base = self.times.first
-        stop = -1 if final or known is None else self._complete(known)
+        stop = -1 if final or known is None else self.complete(known)
         lo, hi = next_bounds(
             self.times.view(), self.answered - base, self.lo - base, self.hi - base,
             self.ticks.range, self.ticks.lag, self.spec.left_closed, self.spec.right_closed,
-            ties_by_arrival(self.spec, self.ticks), final, stop,
+            self.by_arrival, final, stop,
         )  # fmt: skip
-        return lo + base, hi + base
+        if base:
+            lo += base
+            hi += base
+        return lo, hi
 
-    def _complete(self, known: int) -> int:
+    def complete(self, known: int) -> int:
         """The place of the first row whose window may still grow by rows from `known` on."""
-        times, edge = self.times.view(), known + self.ticks.lag
-        closed = self.spec.right_closed and not ties_by_arrival(self.spec, self.ticks)
+        times, edge = self.times.view(), max(_LEAST, min(known + self.ticks.lag, -_LEAST - 1))
+        closed = self.spec.right_closed and not self.by_arrival
         place = times.searchsorted(edge, side="left" if closed else "right")
         return max(int(place), self.answered - self.times.first)
 
@@ -154,5 +179,4 @@ class Track:
             raw = slider.slide(self.rows, GivenBounds(lo, hi), len(lo), columns)
         except AnswerOverflowError as error:
             raise error.explain(f"of row {at[error.window]}") from None
-        shown = [taken_answer(name, columns[name], at - self.rows.first) for name in self.labels]
-        return shown + raw.answers(None, lambda rows: rows - self.rows.first)
+        return raw.answers(None, lambda rows: rows - self.rows.first)
