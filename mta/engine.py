@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mta._bounds import Bounds, RowBounds, TimeBounds
+from mta._bounds import Bounds, GivenBounds, RowBounds, TimeBounds
 from mta._keys import first_fall, group_places, sort_times, spread
 from mta.durations import NANOSECONDS, Duration
 from mta.errors import DataError, SpecError
@@ -70,12 +70,18 @@ def run_batch(spec: Rolling, data: Any, threads: int = 1) -> Any:
         return run_later(lambda rows: run_batch(spec, rows, threads), data, columns_of(spec))
     batch = Batch(spec, data)
     picked = None if spec.every is None else every_rows(batch.offsets, spec.every)
-
-    def make_bounds() -> Bounds:
-        return find_bounds(spec, batch.ts, batch.offsets, batch.ticks)
-
     plan, columns, rows = batch.plan, batch.columns, batch.rows
-    answers = slide_columns(plan, columns, make_bounds, rows, picked, check_threads(threads))
+    if spec.by_rank or batch.places is None:
+
+        def make_bounds() -> Bounds:
+            return find_bounds(spec, batch.ts, batch.offsets, batch.ticks)
+
+        answers = slide_columns(plan, columns, make_bounds, rows, picked, check_threads(threads))
+    else:
+        assert spec.every is not None
+        picked = every_arrival(batch.offsets, batch.places, spec.every)
+        given = picked_bounds(spec, batch, picked)
+        answers = slide_columns(plan, columns, given, rows, picked, check_threads(threads), True)
     if picked is None:
         return batch.frame.build(answers)
     at = np.sort(batch.rows.to_input(picked))
@@ -119,6 +125,23 @@ def every_rows(offsets: Ints, every: int) -> Ints:
     sizes = np.diff(offsets)
     within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], sizes)
     return np.flatnonzero((within + 1) % every == 0)
+
+
+def every_arrival(offsets: Ints, places: Ints, every: int) -> Ints:
+    """The sorted rows that are the `every`-th, 2 times `every`-th, … of their key to come."""
+    sizes = np.diff(offsets)
+    keys = np.repeat(np.arange(len(sizes)), sizes)[places]
+    arrived, _ = group_places(keys, len(sizes), None)
+    wanted = (arrived - offsets[keys] + 1) % every == 0
+    return np.sort(places[wanted])
+
+
+def picked_bounds(spec: Rolling, batch: Batch, picked: Ints) -> Callable[[], Bounds]:
+    """Makes the windows of these sorted rows."""
+    every_row = replace(spec, every=None, every_by="rank")
+    lo, hi = find_bounds(every_row, batch.ts, batch.offsets, batch.ticks).arrays()
+    lo, hi = lo[picked], hi[picked]
+    return lambda: GivenBounds(lo, hi)
 
 
 def sort_rows(spec: Spec, frame: Frame) -> tuple[Ints | None, Ints, Ints | None, Ticks]:
@@ -244,14 +267,17 @@ def slide_columns(
     rows: SortedRows,
     picked: Ints | None = None,
     threads: int = 1,
+    given: bool = False,
 ) -> list[Answer]:
     """Run every kernel over the sorted rows and put the answers in input order.
 
     make_bounds : fresh bounds, for each thread
     picked : the sorted rows that have a window; None: all
+    given : the bounds are of these rows only
     """
+    told = None if given else picked
     try:
-        raw = slide_in_threads(plan, columns, rows, make_bounds, picked, threads)
+        raw = slide_in_threads(plan, columns, rows, make_bounds, told, threads)
     except AnswerOverflowError as error:
         row = error.window if picked is None else picked[error.window]
         raise error.explain(f"of row {rows.to_input(np.array([row]))[0]}") from None

@@ -179,7 +179,8 @@ class Reorder:
         order = sort_times(ts)
         self.runs = (Run(ts[order], order + self.rows.first),) if len(ts) else ()
 
-    def _beside(self) -> list[Vector]:
+    def beside(self) -> list[Vector]:
+        """What is kept of every row beside what kernels read."""
         return [v for v in (self.keys, self.arrivals, self.picked) if v is not None]
 
     def _drop_to(self, row: int) -> None:

@@ -37,12 +37,13 @@ Times = Sequence[int]
 def windows(spec: Spec, ts: Times, unit: str = "i") -> list[int]:
     """The numbers of the windows that hold a row, in order.
 
-    Of a landmark spec: up to the window that the last row comes in. Of a trailing one: of every
-    row, or after `every` more, in order of (time, arrival).
+    Of a landmark spec: up to the window that the last row comes in. Of a trailing one (slide by
+    tuples): of every row, or after `every` more by rank, or after `every` more arrivals, always in
+    order of (time, arrival).
     """
     if isinstance(spec, Rolling):
-        step = spec.every or 1
-        return in_order(spec, ts)[step - 1 :: step]
+        step, rows = spec.every or 1, in_order(spec, ts)
+        return rows[step - 1 :: step] if spec.by_rank else [i for i in rows if (i + 1) % step == 0]
     return sorted({wid for row in range(len(ts)) for wid in wids(spec, row, ts, unit)})
 
 

@@ -55,6 +55,8 @@ def apply(spec: Rolling, sdf: DataFrame) -> DataFrame:
     """
     if not isinstance(spec, Rolling):
         raise SpecError(f"spec: mta.rolling(...).agg(...) is needed, not {spec!r}")
+    if not spec.by_rank:
+        raise SpecError("every_by: rows of a Spark DataFrame do not arrive in any order")
     if not isinstance(getattr(sdf, "schema", None), T.StructType):
         raise DataError(f"sdf: a Spark DataFrame is needed, not a {type(sdf).__name__}")
     if sdf.isStreaming:

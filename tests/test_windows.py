@@ -62,6 +62,8 @@ ROLLING = [
     mta.rolling(3, on="t"),
     mta.rolling(3, lag=1, closed="neither"),
     mta.rolling(4, on="t", every=2),
+    mta.rolling("4i", on="t", every=3, every_by="arrival"),
+    mta.rolling(2, every=2, every_by="arrival"),
     mta.rolling(None, on="t"),
 ]
 
