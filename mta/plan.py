@@ -7,7 +7,7 @@ count is kept per column, and only where the column has nulls.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +19,15 @@ from mta.functions import FUNCTIONS, Aggregate
 MAX_ANSWERS = 64
 
 
+def _kept_hash(self: Any) -> int:
+    """The hash of a frozen dataclass, worked out once: streams look these up on every push."""
+    kept = self.__dict__.get("_hash")
+    if kept is None:
+        kept = hash(tuple(getattr(self, f.name) for f in fields(self)))
+        object.__setattr__(self, "_hash", kept)
+    return int(kept)
+
+
 @dataclass(frozen=True)
 class Input:
     """The rows that an aggregate counts: those where none of its columns is null (or, where NaN is
@@ -26,6 +35,8 @@ class Input:
 
     columns: tuple[str, ...]
     skip_nan: bool
+
+    __hash__ = _kept_hash
 
 
 @dataclass(frozen=True)
@@ -40,6 +51,8 @@ class Feed:
     skip_nan: bool
     codes: bool = False
     items: str | SketchOf | None = None
+
+    __hash__ = _kept_hash
 
 
 @dataclass(frozen=True)
@@ -64,6 +77,8 @@ class State:
     overflow: str = "raise"
     monoid: Any = None  # of the user's own
     sketch: SketchOf | None = None
+
+    __hash__ = _kept_hash
 
 
 @dataclass(frozen=True)
@@ -103,6 +118,20 @@ class Plan:
         """The names of the columns to read."""
         return list(dict.fromkeys(name for i in self.inputs for name in i.columns))
 
+    @cached_property
+    def slots(self) -> dict[str, int]:
+        """A number for every answer, by its name: one for all that ask the same of one state."""
+        numbers: dict[Any, int] = {}
+        asked = ((o.name, o.name if o.state is None else o.question) for o in self.outputs)
+        return {name: numbers.setdefault(question, len(numbers)) for name, question in asked}
+
+    @cached_property
+    def _of_inputs(self) -> dict[Input | None, list[Output]]:
+        known: dict[Input | None, list[Output]] = {source: [] for source in [None, *self.inputs]}
+        for output in self.outputs:
+            known[output.input].append(output)
+        return known
+
     def of_state(self, state: State) -> list[Output]:
         """The answers that are lowered from one state."""
         return [o for o in self.outputs if o.state == state]
@@ -118,7 +147,7 @@ class Plan:
 
     def of_input(self, source: Input | None) -> list[Output]:
         """The answers that count the same rows (None: all of them)."""
-        return [o for o in self.outputs if o.input == source]
+        return self._of_inputs.get(source, [])
 
 
 def make_plan(aggs: tuple[tuple[str, Aggregate], ...], min_periods: int) -> Plan:

@@ -75,15 +75,17 @@ class Slider:
 
     def __init__(self, plan: Plan, columns: Columns) -> None:
         self.plan = plan
+        # All rows are counted only where that is an answer.
+        counted = [None, *plan.inputs] if plan.of_input(None) else plan.inputs
         self.counters: dict[Input | None, Counter] = {
-            source: Counter([o.need for o in plan.of_input(source)])
-            for source in [None, *plan.inputs]
+            source: Counter([o.need for o in plan.of_input(source)]) for source in counted
         }
         self.asked = {state: plan.asked(state) for state in plan.states}
         self.kernels: dict[State, Kernel] = {
             state: make_kernel(state, outputs, columns, self.counters[state.input])
             for state, outputs in self.asked.items()
         }
+        self._running = list(self.counters.values()), list(self.kernels.values())
 
     def slide(self, rows: Rows, bounds: Bounds, windows: int, columns: Columns) -> RawAnswers:
         """Answer the next windows.
@@ -126,14 +128,14 @@ class Slider:
         AnswerOverflowError
             As `slide`.
         """
-        counters, kernels = list(self.counters.values()), list(self.kernels.values())
+        counters, kernels = self._running
         failed = slide(bounds, counters, kernels, start, stop)
         if failed is not None:
             raise AnswerOverflowError(self._overflown(failed[0]), failed[1])
 
     def marks(self) -> list[tuple[int, ...]]:
         """What the kernels' later answers depend on beside the rows inside."""
-        return [kernel.marks() for kernel in self.kernels.values()]
+        return [kernel.marks() for kernel in self._running[1]]
 
     def resume(self, marks: list[tuple[int, ...]]) -> None:
         """Go on, before the first slide, where the slider of these marks stood."""
@@ -158,23 +160,21 @@ class RawAnswers:
         self.columns = columns
         self.windows = windows
         # Where two outputs ask the same they share the answers; counts are each their own.
-        self._arrays: dict[Any, Any] = {}
+        self._arrays: dict[int, Any] = {}
         self.masks: dict[str, Mask] = {}
-
-    def key(self, output: Output) -> Any:
-        """Outputs of one key have one answer."""
-        return output.name if output.state is None else output.question
 
     def _is_shared(self, output: Output) -> bool:
         """Whether other outputs have the same answers, though they may be null elsewhere."""
-        return [self.key(other) for other in self.plan.outputs].count(self.key(output)) > 1
+        slots = self.plan.slots
+        return list(slots.values()).count(slots[output.name]) > 1
 
     def room(self, output: Output) -> Any:
         """Where the answers of an output go, and then are."""
-        key = self.key(output)
-        if key not in self._arrays:
-            self._arrays[key] = answer_room(output, self.columns, self.windows)
-        return self._arrays[key]
+        slot = self.plan.slots[output.name]
+        room = self._arrays.get(slot)
+        if room is None:
+            room = self._arrays[slot] = answer_room(output, self.columns, self.windows)
+        return room
 
     def room_for_counts(
         self, source: Input | None, sure: int
@@ -199,9 +199,9 @@ class RawAnswers:
 
     def join_lists(self, parts: list[RawPart]) -> None:
         """Take the lists of the parts, one after the other, for those of all windows."""
-        for key, array in self._arrays.items():
+        for slot, array in self._arrays.items():
             if isinstance(array, Lists):
-                self._arrays[key] = JoinedLists([part.lists[key] for part in parts])
+                self._arrays[slot] = JoinedLists([part.lists[slot] for part in parts])
 
     def answers(
         self,
@@ -213,21 +213,23 @@ class RawAnswers:
         places : which window is answered first, second, …; None: in their order
         to_column : from row numbers of the kernels to places in `columns`; None: they are these
         """
-        to_column = to_column or (lambda rows: rows)
-        last_use = {self.key(output): place for place, output in enumerate(self.plan.outputs)}
+        to_column = to_column or _same
+        last_use = {slot: name for name, slot in self.plan.slots.items()}
         made: list[Answer] = []
-        for place, output in enumerate(self.plan.outputs):
-            made.append(_apart(self._answer(output, places, to_column), made))
-            if last_use[self.key(output)] == place:
-                del self._arrays[self.key(output)]  # in order of the input there is another one
+        for output in self.plan.outputs:
+            made.append(_apart(self.answer(output, places, to_column), made))
+            slot = self.plan.slots[output.name]
+            if last_use[slot] == output.name:
+                del self._arrays[slot]  # in order of the input there is another one
         return made
 
-    def _answer(
+    def answer(
         self,
         output: Output,
         places: NDArray[np.int64] | None,
         to_column: Callable[[NDArray[np.int64]], NDArray[np.int64]],
     ) -> Answer:
+        """One of these columns."""
         raw, valid = self.room(output), self.masks.get(output.name)
         like = None
         if output.aggregate.column is not None and keeps_type(output.aggregate):
@@ -265,17 +267,17 @@ class RawPart:
     def __init__(self, whole: RawAnswers, start: int, stop: int) -> None:
         self.whole = whole
         self.windows = slice(start, stop)
-        self.lists: dict[Any, Lists] = {}
+        self.lists: dict[int, Lists] = {}
 
     def room(self, output: Output) -> Any:
         """As that of the whole."""
         room = self.whole.room(output)
         if not isinstance(room, Lists):
             return room[self.windows]
-        key = self.whole.key(output)
-        if key not in self.lists:
-            self.lists[key] = Lists(self.windows.stop - self.windows.start)
-        return self.lists[key]
+        slot = self.whole.plan.slots[output.name]
+        if slot not in self.lists:
+            self.lists[slot] = Lists(self.windows.stop - self.windows.start)
+        return self.lists[slot]
 
     def room_for_counts(
         self, source: Input | None, sure: int
@@ -288,6 +290,75 @@ class RawPart:
             )
             for mask, counts in self.whole.room_for_counts(source, sure)
         ]
+
+
+class KeyedAnswers:
+    """The answers of several keys' windows, those of one key after those of another.
+
+    What kernels answer goes to one room for all keys. Answers that are rows of a key become values
+    key by key, as long as the key's rows are at hand.
+
+    columns : of the plan, for their types
+    windows : of all keys
+    """
+
+    def __init__(self, plan: Plan, columns: Columns, windows: int) -> None:
+        self.plan = plan
+        self.raw = RawAnswers(plan, columns, windows)
+        self.parts: list[RawPart] = []
+        self.counters: list[dict[Input | None, Counter]] = []
+        # By name: the answers of every key so far.
+        self.taken: dict[str, list[Answer]] = {
+            o.name: [] for o in plan.outputs if answers_rows(o.aggregate)
+        }
+        self.end = 0
+
+    def run(self, slider: Slider, rows: Rows, bounds: Bounds, columns: Columns) -> None:
+        """Answer the next windows, which are those of one key.
+
+        columns : of the plan, those that answers are taken from with the rows from `rows.first` on
+
+        Raises
+        ------
+        AnswerOverflowError
+            As `Slider.slide`; the window is one of the key's.
+        """
+        start, self.end = self.end, self.end + bounds.rows
+        part = RawPart(self.raw, start, self.end)
+        slider.attach(rows, part, bounds.include_self)
+        slider.run(bounds)
+        self.parts.append(part)
+        self.counters.append(slider.counters)
+        for name, made in self.taken.items():
+            made.append(self._taken(name, part, columns, rows.first))
+
+    def _taken(self, name: str, part: RawPart, columns: Columns, first: int) -> Answer:
+        output = next(o for o in self.plan.outputs if o.name == name)
+        raw: Any = part.room(output)
+        mask = self.raw.masks.get(name)
+        valid = None if mask is None else mask[part.windows]
+        lengths = None
+        if isinstance(raw, Lists):
+            raw, lengths = _lists(raw, valid)
+        assert output.aggregate.column is not None
+        return taken_answer(name, columns[output.aggregate.column], raw - first, valid, lengths)
+
+    def answers(self, frame: Frame) -> list[Answer]:
+        """The answers of all keys; there is at least one."""
+        self.raw.drop_full_masks(self.counters)
+        self.raw.join_lists(self.parts)
+        made: list[Answer] = []
+        for output in self.plan.outputs:
+            taken = self.taken.get(output.name)
+            if taken is None:
+                made.append(_apart(self.raw.answer(output, None, _same), made))
+            else:
+                made.append(taken[0] if len(taken) == 1 else join_answers(taken, frame))
+        return made
+
+
+def _same(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    return rows
 
 
 class JoinedLists:
@@ -304,8 +375,12 @@ class JoinedLists:
 
 def _apart(answer: Answer, others: list[Answer]) -> Answer:
     """The answer in memory of its own, which is its owner's to write to."""
-    shared = any(np.may_share_memory(answer.values, other.values) for other in others)
+    shared = any(_overlap(answer.values, other.values) for other in others)
     return replace(answer, values=answer.values.copy()) if shared else answer
+
+
+def _overlap(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    return one is other or bool(np.may_share_memory(one, other))
 
 
 def _lists(raw: Lists | JoinedLists, valid: Mask | None) -> tuple[NDArray[Any], NDArray[np.int64]]:

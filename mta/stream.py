@@ -27,9 +27,9 @@ from mta.push import check_kind as check_kind  # where they were, for now
 from mta.push import check_ticks as check_ticks
 from mta.reorder import Arrived, Reorder
 from mta.rows import Chunk, Coders, Mask
-from mta.slider import join_answers, reordered, taken_answer
+from mta.slider import KeyedAnswers, join_answers, reordered, taken_answer
 from mta.specs import Rolling
-from mta.track import Place, Track
+from mta.track import Place, Track, Windows
 
 Key = tuple[Any, ...]
 
@@ -85,7 +85,7 @@ class Made(NamedTuple):
 
     arrivals: Ints
     keys: Ints
-    times: Ints | None
+    times: Ints
     answers: list[Answer]
 
 
@@ -428,24 +428,37 @@ class RollingStream(PushedStream[Rolling]):
     ) -> list[Made]:
         """Feed the keys that have new rows, and those whose rows wait for time to go on."""
         if self.waiting:
-            fed = {state for state, _ in parts}
-            nothing = self._nothing()
-            parts = parts + [(s, nothing) for s in self.waiting - fed if nothing is not None]
-        made = []
+            parts = parts + self._waiting_but(parts)
+        told: list[tuple[KeyState, Windows]] = []
         for state, rows in parts:
             self._undo.append(partial(state.go_back, state.place()))
-            at, answers = state.track.feed(rows.ts, rows.chunk, final, now, rows.picked)
+            windows = state.track.take(rows.ts, rows.chunk, final, now, rows.picked)
             state.take(rows)
-            if len(at):
-                made.append(self._made(state, at, answers))
             self._fed.append(state)
-        return made
+            if len(windows.at):
+                told.append((state, windows))
+        return self._answers_of(told) if told else []
 
-    def _made(self, state: KeyState, at: Ints, answers: list[Answer]) -> Made:
-        at = at - state.arrivals.first
-        times = None if state.times is None else state.times.view()[at]
-        keys = np.full(len(at), state.number) if self.key_rows is not None else NO_ROWS
-        return Made(state.arrivals.view()[at], keys, times, answers)
+    def _waiting_but(self, parts: list[tuple[KeyState, Arrived]]) -> list[tuple[KeyState, Arrived]]:
+        """No new rows, for the other keys with rows that wait for time to go on."""
+        idle = self.waiting - {state for state, _ in parts}
+        nothing = self._nothing() if idle else None
+        return [] if nothing is None else [(state, nothing) for state in idle]
+
+    def _answers_of(self, told: list[tuple[KeyState, Windows]]) -> list[Made]:
+        assert self.frame is not None
+        total = sum(len(windows.at) for _, windows in told)
+        answers = KeyedAnswers(self.plan, told[0][0].track.rows.columns(), total)
+        for state, windows in told:
+            state.track.answer(windows, answers)
+        places = [windows.at - state.arrivals.first for state, windows in told]
+        pairs = list(zip((state for state, _ in told), places, strict=True))
+        arrivals = [state.arrivals.view()[at] for state, at in pairs]
+        keys, times = [NO_ROWS], [NO_ROWS]
+        if self.labels:
+            keys = [np.full(len(at), state.number) for state, at in pairs]
+            times = [state.times.view()[at] for state, at in pairs if state.times is not None]
+        return [Made(_joined(arrivals), _joined(keys), _joined(times), answers.answers(self.frame))]
 
     def _nothing(self) -> Arrived | None:
         """No rows."""
@@ -482,7 +495,7 @@ class RollingStream(PushedStream[Rolling]):
                 Made(
                     np.concatenate([part.arrivals for part in made]),
                     np.concatenate([part.keys for part in made]),
-                    None if made[0].times is None else np.concatenate([p.times for p in made]),
+                    np.concatenate([part.times for part in made]),
                     [join_answers(list(part), self.frame) for part in columns],
                 )
             ]
@@ -495,7 +508,7 @@ class RollingStream(PushedStream[Rolling]):
             arrivals = arrivals[order]
         return self.frame.build_numbered(answers, arrivals)
 
-    def _label(self, keys: Ints, times: Ints | None) -> list[Answer]:
+    def _label(self, keys: Ints, times: Ints) -> list[Answer]:
         """The columns that say which rows answers are of."""
         assert self.frame is not None and self.ticks is not None
         made = []
@@ -505,8 +518,7 @@ class RollingStream(PushedStream[Rolling]):
             if by is not None and name in self.spec.by:
                 made.append(taken_answer(name, by.column(name), keys))
             else:
-                assert times is not None and self.on_type is not None
-                assert self.on_type.values is not None
+                assert self.on_type is not None and self.on_type.values is not None
                 values = (times // self.ticks.scale).view(self.on_type.values.dtype)
                 made.append(Answer(name, values, None, self.on_type))
         return made
@@ -574,6 +586,10 @@ class RollingStream(PushedStream[Rolling]):
 def _later(now: int | None, time: int | None) -> int | None:
     times = [t for t in (now, time) if t is not None]
     return max(times) if times else None
+
+
+def _joined(parts: list[Ints]) -> Ints:
+    return parts[0] if len(parts) == 1 else np.concatenate([NO_ROWS, *parts])
 
 
 def _alike(column: Column, known: Column) -> bool:

@@ -17,7 +17,7 @@ from mta.engine import Ints, Ticks, row_edges, ties_by_arrival
 from mta.frames import Answer
 from mta.plan import Plan
 from mta.rows import Chunk, KeptRows, Mask
-from mta.slider import AnswerOverflowError, Slider
+from mta.slider import AnswerOverflowError, KeyedAnswers, Slider
 from mta.specs import Rolling
 
 _LEAST = -(2**63)
@@ -31,6 +31,14 @@ class Place(NamedTuple):
     lo: int = 0
     hi: int = 0
     marks: tuple[tuple[int, ...], ...] = ()
+
+
+class Windows(NamedTuple):
+    """The numbers of rows, and their windows as intervals of rows."""
+
+    at: Ints
+    lo: Ints
+    hi: Ints
 
 
 class Track:
@@ -75,6 +83,16 @@ class Track:
         OverflowError
             An integer answer does not fit. Only `go_back` makes sense then.
         """
+        windows = self.take(ts, chunk, final, known, picked)
+        columns = self.rows.columns()
+        answers = KeyedAnswers(self.plan, columns, len(windows.at))
+        self.answer(windows, answers)
+        return windows.at, answers.answers(chunk.frame)
+
+    def take(
+        self, ts: Ints | None, chunk: Chunk, final: bool, known: int | None, picked: Mask | None
+    ) -> Windows:
+        """Take the next rows, as `feed` does; the windows to be answered now."""
         if chunk.rows or self.slider is None:
             self.rows.append(chunk)
             self.received += chunk.rows
@@ -82,15 +100,26 @@ class Track:
             self.picked.extend(picked)
         lo, hi = self._bounds(ts, final, known)
         at = np.arange(self.answered, self.answered + len(lo))
-        wanted = self._wanted(at)
-        if wanted is None:
-            made = self._slide(at, lo, hi)
-        else:
-            made = self._slide(at[wanted], lo[wanted], hi[wanted])
         if len(lo):
             self.answered += len(lo)
             self.lo, self.hi = int(lo[-1]), int(hi[-1])
-        return at if wanted is None else at[wanted], made
+        wanted = self._wanted(at)
+        return Windows(at, lo, hi) if wanted is None else Windows(at[wanted], lo[wanted], hi[wanted])
+
+    def answer(self, windows: Windows, answers: KeyedAnswers) -> None:
+        """Answer these windows, the next ones.
+
+        Raises
+        ------
+        OverflowError
+            An integer answer does not fit. Only `go_back` makes sense then.
+        """
+        columns = self.rows.columns()
+        slider = self.slider or self.make_slider()
+        try:
+            answers.run(slider, self.rows, GivenBounds(windows.lo, windows.hi), columns)
+        except AnswerOverflowError as error:
+            raise error.explain(f"of row {windows.at[error.window]}") from None
 
     def settle(self) -> None:
         """Let go of what no later window can need."""
@@ -171,12 +200,3 @@ class Track:
         i = np.arange(self.answered, max(stop, self.answered), dtype=np.int64)
         hi = np.minimum(np.maximum(i + last, 0), self.received)
         return np.minimum(np.maximum(i + first, 0), hi), hi
-
-    def _slide(self, at: Ints, lo: Ints, hi: Ints) -> list[Answer]:
-        columns = self.rows.columns()
-        slider = self.slider or self.make_slider()
-        try:
-            raw = slider.slide(self.rows, GivenBounds(lo, hi), len(lo), columns)
-        except AnswerOverflowError as error:
-            raise error.explain(f"of row {at[error.window]}") from None
-        return raw.answers(None, lambda rows: rows - self.rows.first)
