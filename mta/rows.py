@@ -58,7 +58,7 @@ def counted_rows(source: Input, columns: dict[str, Column]) -> Mask | None:
     """The rows in which no column is null (or, where NaN is skipped, NaN); None: all."""
     masks = [_not_null(columns[name], source.skip_nan) for name in source.columns]
     kept = [mask for mask in masks if mask is not None]
-    return reduce(np.logical_and, kept) if kept else None
+    return (kept[0] if len(kept) == 1 else reduce(np.logical_and, kept)) if kept else None
 
 
 def _not_null(column: Column, skip_nan: bool) -> Mask | None:
@@ -135,11 +135,14 @@ class Coders:
         self._taken = _taken(plan)
         self._coders = {f: Coder(f) for f in self._feeds if f.codes or f.items}
 
+    def __bool__(self) -> bool:
+        return bool(self._coders)
+
     def chunk(self, frame: Frame, columns: dict[str, Column]) -> Chunk:
         """The rows of a frame."""
         feeds = {f: self._fed(frame, columns[f.column], f) for f in self._feeds}
         valids = {source: counted_rows(source, columns) for source in self._plan.inputs}
-        items = {f: self._items(columns[f.column], f) for f in feeds if f.items}
+        items = {f: self._items(columns[f.column], f) for f in self._coders if f.items}
         return Chunk(frame.rows, feeds, valids, columns, self._taken, frame, items)
 
     def known_values(self) -> list[tuple[int, list[tuple[Any, int]]]]:
@@ -274,6 +277,8 @@ class KeptRows:
 
     def columns(self) -> dict[str, Column]:
         """The columns as they came last; those that answers are taken from with all rows kept."""
+        if not self.values:
+            return self._columns
         kept = {name: column.like(self._columns[name]) for name, column in self.values.items()}
         return {**self._columns, **kept}
 

@@ -106,19 +106,21 @@ class Slider:
 
         include_self : every row is in its own window
         """
+        first, masks = rows.first, {}
         for source, counter in self.counters.items():
             valid = None if source is None else rows.valid(source)
+            masks[source] = _bytes(valid)
             sure = 1 if valid is None and include_self else 0  # values in every window
-            counter.attach(_bytes(valid), rows.first)
+            counter.attach(masks[source], first)
             counter.answer_to(raw.room_for_counts(source, sure))
-        for state, kernel in self.kernels.items():
+        for (state, kernel), asked in zip(self.kernels.items(), self.asked.values(), strict=True):
             feeds = [rows.feed(feed) for feed in state.feeds]
             if isinstance(kernel, SketchKernel):
                 kernel.items = rows.items(state.feeds[0])
             elif isinstance(kernel, UserKernel):
                 kernel.items = [rows.items(feed) for feed in state.feeds]
-            kernel.attach(feeds, _bytes(rows.valid(state.input)), rows.first)
-            kernel.answer_to([raw.room(output) for output in self.asked[state]])
+            kernel.attach(feeds, masks[state.input], first)
+            kernel.answer_to([raw.room(output) for output in asked])
 
     def run(self, bounds: Bounds, start: int = 0, stop: int | None = None) -> None:
         """Answer the windows of the rows start..stop; the first window is number 0.

@@ -249,14 +249,15 @@ class RollingStream(PushedStream[Rolling]):
         order, starts, names = self._by_key(frame, ts)
         if order is not None:
             rows = rows.take(order)
-        late, live = [NO_ROWS], []
+        late, live = [], []
         for (name, row), start, stop in zip(names, starts, [*starts[1:], frame.rows], strict=False):
             first = start if rows.ts is None else start + self._count_late(name, rows.ts[start:stop])
-            late.append(rows.arrivals[start:first] - self.received)
+            if first > start:
+                late.append(rows.arrivals[start:first] - self.received)
             if first < stop:
                 live.append((name, row, first, stop))
-        late_rows = np.sort(np.concatenate(late))
-        if ts is not None and len(late_rows):
+        late_rows = np.sort(np.concatenate(late)) if late else NO_ROWS
+        if ts is not None and late:
             self._refuse_late(np.bincount(late_rows, minlength=frame.rows) > 0, ts)
         states = self._states(frame, [(name, row) for name, row, _, _ in live])
         parts = [
@@ -267,9 +268,11 @@ class RollingStream(PushedStream[Rolling]):
         return self._feed(parts, self.now), late_rows
 
     def _require(self, frame: Frame) -> None:
-        for names, argument in ((self.spec.by, "by"), (self.plan.columns, "agg")):
-            for name in names:
-                frame.require(name, argument)
+        names = frame.names()
+        for wanted, argument in ((self.spec.by, "by"), (self.plan.columns, "agg")):
+            for name in wanted:
+                if name not in names:
+                    frame.require(name, argument)
 
     def _chunk(self, frame: Frame, kept: Ints | None) -> Chunk:
         """The plan's columns as kernels read them, in the types of the first push.
@@ -384,9 +387,9 @@ class RollingStream(PushedStream[Rolling]):
             return 0 if self.forgotten is None else int(ts.searchsorted(self.forgotten))
         if known.newest is None:
             return 0
-        first = int(ts.searchsorted(known.newest))
-        joined = known.track.last_joining()
-        return first if joined is None else max(first, int(ts.searchsorted(joined, side="right")))
+        newest, joined = known.newest, known.track.last_joining()
+        edge = newest if joined is None else max(newest, joined + 1)
+        return 0 if ts[0] >= edge else int(ts.searchsorted(min(edge, EVER)))
 
     # --------------------------------------------------------------------- answers out
 
@@ -447,17 +450,16 @@ class RollingStream(PushedStream[Rolling]):
 
     def _answers_of(self, told: list[tuple[KeyState, Windows]]) -> list[Made]:
         assert self.frame is not None
-        total = sum(len(windows.at) for _, windows in told)
+        total = sum([len(windows.at) for _, windows in told])
         answers = KeyedAnswers(self.plan, told[0][0].track.rows.columns(), total)
+        arrivals, keys, times = [], [], []
         for state, windows in told:
             state.track.answer(windows, answers)
-        places = [windows.at - state.arrivals.first for state, windows in told]
-        pairs = list(zip((state for state, _ in told), places, strict=True))
-        arrivals = [state.arrivals.view()[at] for state, at in pairs]
-        keys, times = [NO_ROWS], [NO_ROWS]
-        if self.labels:
-            keys = [np.full(len(at), state.number) for state, at in pairs]
-            times = [state.times.view()[at] for state, at in pairs if state.times is not None]
+            places = windows.at - state.arrivals.first
+            arrivals.append(state.arrivals.view()[places])
+            if self.labels:
+                keys.append(np.full(len(places), state.number))
+                times.append(NO_ROWS if state.times is None else state.times.view()[places])
         return [Made(_joined(arrivals), _joined(keys), _joined(times), answers.answers(self.frame))]
 
     def _nothing(self) -> Arrived | None:
@@ -482,8 +484,9 @@ class RollingStream(PushedStream[Rolling]):
         if self.reorder is not None:
             self.reorder.settle()
         self._forget_dead_keys()
-        kept = [state.track.rows for state in self.keys.values()]
-        self.coders.forget_the_gone(kept if self.reorder is None else [*kept, self.reorder.rows])
+        if self.coders:
+            kept = [state.track.rows for state in self.keys.values()]
+            self.coders.forget_the_gone(kept if self.reorder is None else [*kept, self.reorder.rows])
         return answers
 
     def _assemble(self, made: list[Made]) -> Any:
@@ -589,7 +592,7 @@ def _later(now: int | None, time: int | None) -> int | None:
 
 
 def _joined(parts: list[Ints]) -> Ints:
-    return parts[0] if len(parts) == 1 else np.concatenate([NO_ROWS, *parts])
+    return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else NO_ROWS
 
 
 def _alike(column: Column, known: Column) -> bool:

@@ -121,7 +121,9 @@ def _row_parts(rows: KeptRows) -> list[bytes]:
         native = b""
         if column.native is not None:
             native = frame_bytes(rows.frame.one_column(column.native))
-        parts += [_vector(column.values), _vector(column.valid), native]
+        # (Values that were taken back leave an empty vector.)
+        values = None if column.values is None or not len(column.values) else column.values
+        parts += [_vector(values), _vector(column.valid), native]
     return parts
 
 

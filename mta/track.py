@@ -52,6 +52,8 @@ class Track:
         self.spec = spec
         self.plan = plan
         self.ticks = ticks
+        self.over_rows = spec.over_rows
+        self.sides = spec.left_closed, spec.right_closed
         self.by_arrival = ties_by_arrival(spec, ticks)
         self.times = Vector()
         self.rows = KeptRows(plan)
@@ -131,10 +133,10 @@ class Track:
     def last_joining(self) -> int | None:
         """The last time at which a row would still belong into a window that was answered; None if
         there is no such window, or a later row never belongs into one."""
-        if self.spec.over_rows or not self.answered or self.by_arrival:
+        if self.over_rows or not self.answered or self.by_arrival:
             return None
         answered = int(self.times.view()[self.answered - 1 - self.times.first])
-        edge = answered - self.ticks.lag - (not self.spec.right_closed)
+        edge = answered - self.ticks.lag - (not self.sides[1])
         return min(edge, 2**63 - 1)
 
     def place(self) -> Place:
@@ -170,7 +172,7 @@ class Track:
         return (at + 1) % self.spec.every == 0
 
     def _bounds(self, ts: Ints | None, final: bool, known: int | None) -> tuple[Ints, Ints]:
-        if self.spec.over_rows:
+        if self.over_rows:
             return self._row_bounds(final)
         assert ts is not None  # a window over time has times
         self.times.extend(ts)
@@ -178,8 +180,7 @@ class Track:
         stop = -1 if final or known is None else self.complete(known)
         lo, hi = next_bounds(
             self.times.view(), self.answered - base, self.lo - base, self.hi - base,
-            self.ticks.range, self.ticks.lag, self.spec.left_closed, self.spec.right_closed,
-            self.by_arrival, final, stop,
+            self.ticks.range, self.ticks.lag, *self.sides, self.by_arrival, final, stop,
         )  # fmt: skip
         if base:
             lo += base
@@ -189,7 +190,7 @@ class Track:
     def complete(self, known: int) -> int:
         """The place of the first row whose window may still grow by rows from `known` on."""
         times, edge = self.times.view(), max(_LEAST, min(known + self.ticks.lag, -_LEAST - 1))
-        closed = self.spec.right_closed and not self.by_arrival
+        closed = self.sides[1] and not self.by_arrival
         place = times.searchsorted(edge, side="left" if closed else "right")
         return max(int(place), self.answered - self.times.first)
 
