@@ -70,6 +70,30 @@ cdef class Vector:
             raise IndexError(f"n: {n} of {self.end - self.start} items")
         self.end -= n
 
+    def move_last(self, int64_t place):
+        """Put the newest item at this place of the view; those from there on move back by one."""
+        cdef int64_t last = self.end - self.start - 1
+        cdef int width = 8 if self.wide else 1
+        cdef char* at = self.data + (self.start + place) * width
+        cdef int64_t item = 0
+        if not 0 <= place <= last:
+            raise IndexError(f"place: {place} of {last + 1} items")
+        memcpy(&item, self.data + (self.end - 1) * width, width)
+        memmove(at + width, at, (last - place) * width)
+        memcpy(at, &item, width)
+
+    def move_to_last(self, int64_t place):
+        """Undo `move_last`."""
+        cdef int64_t last = self.end - self.start - 1
+        cdef int width = 8 if self.wide else 1
+        cdef char* at = self.data + (self.start + place) * width
+        cdef int64_t item = 0
+        if not 0 <= place <= last:
+            raise IndexError(f"place: {place} of {last + 1} items")
+        memcpy(&item, at, width)
+        memmove(at, at + width, (last - place) * width)
+        memcpy(self.data + (self.end - 1) * width, &item, width)
+
     def keep(self, const int64_t[::1] places):
         """Only the items at these places of the view, which ascend; they are numbered anew."""
         cdef int64_t k

@@ -301,6 +301,14 @@ class KeptRows:
             column.keep(places, self.frame)
         self.end = self.first + len(places)
 
+    def move_last(self, place: int, back: bool = False) -> None:
+        """Put the newest row at this place, before those from there on (back: undo that)."""
+        for vector in (*self.feeds.values(), *self.valids.values()):
+            if vector is not None:
+                move_last(vector, place, back)
+        for column in self.values.values():
+            column.move_last(place, self.end - self.first, self.frame, back)
+
     def take_back(self, rows: int) -> None:
         """Take the newest rows back."""
         for vector in (*self.feeds.values(), *self.valids.values()):
@@ -350,6 +358,17 @@ class KeptColumn:
             return replace(column, native=self.native, valid=valid)
         return replace(column, values=self.values.view().view(column.values.dtype), valid=valid)
 
+    def move_last(self, place: int, rows: int, frame: Frame, back: bool) -> None:
+        """Put the newest of so many values at this place (back: undo that)."""
+        for vector in (self.values, self.valid):
+            if vector is not None:
+                move_last(vector, place, back)
+        if self.native is not None:
+            order = np.arange(rows - 1)
+            last, stays = (place, order + (order >= place)) if back else (rows - 1, order)
+            moved = np.append(stays, last) if back else np.insert(stays, place, last)
+            self.native = frame.take_native(self.native, moved)
+
     def keep(self, places: NDArray[np.int64], frame: Frame | None) -> None:
         """Only the values at these places, which ascend."""
         for vector in (self.values, self.valid):
@@ -373,6 +392,14 @@ class KeptColumn:
                 vector.drop_to(row)
         if self.native is not None and gone:
             self.native = self.native[gone:]
+
+
+def move_last(vector: Vector, place: int, back: bool) -> None:
+    """Put the newest item at this place (back: undo that)."""
+    if back:
+        vector.move_to_last(place)
+    else:
+        vector.move_last(place)
 
 
 def extended_mask(

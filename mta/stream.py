@@ -26,6 +26,7 @@ from mta.push import EVER, NEVER, NO_ROWS, PushedStream, fitted, key_values
 from mta.push import check_kind as check_kind  # where they were, for now
 from mta.push import check_ticks as check_ticks
 from mta.reorder import Arrived, Reorder
+from mta.revise import RevisedTrack
 from mta.rows import Chunk, Coders, Mask
 from mta.slider import KeyedAnswers, join_answers, reordered, taken_answer
 from mta.specs import Rolling
@@ -35,17 +36,19 @@ Key = tuple[Any, ...]
 
 
 class KeyState:
-    """One key: its track, and its rows that have no answer yet.
+    """One key: its track, and of its rows that have no answer yet, or may have another one, what
+    says which they are.
 
     number : its row in the table of keys
     count : how many rows of it were taken in
     """
 
-    def __init__(self, number: int, track: Track, labelled: bool) -> None:
+    def __init__(self, number: int, track: Track, timed: bool, revised: bool) -> None:
         self.number = number
         self.track = track
         self.arrivals = Vector()
-        self.times = Vector() if labelled else None
+        self.times = Vector() if timed else None
+        self.revisions = Vector() if revised else None  # how often a row has been answered
         self.newest: int | None = None  # time of its last row
         self.count = 0
 
@@ -53,11 +56,50 @@ class KeyState:
         """Note rows that the track has been fed."""
         if not len(rows.arrivals):
             return
-        self.arrivals.extend(rows.arrivals)
         if rows.ts is not None:
             self.newest = int(rows.ts[-1])
-            if self.times is not None:
-                self.times.extend(rows.ts)
+        self._append(rows)
+
+    def _append(self, rows: Arrived) -> None:
+        self.arrivals.extend(rows.arrivals)
+        if self.times is not None:
+            self.times.extend(rows.ts)
+        if self.revisions is not None:
+            self.revisions.extend(np.zeros(len(rows.arrivals), np.int64))
+
+    def insert(self, rows: Arrived, now: int) -> tuple[Windows, Callable[[], None]]:
+        """Take one row that is late: the windows to be answered again, and how to undo this."""
+        track, place = self.track, self.track.place()
+        assert isinstance(track, RevisedTrack) and rows.ts is not None
+        row, windows = track.insert(int(rows.ts[0]), rows.chunk, now, rows.picked)
+        newest, at = self.newest, row - self.arrivals.first
+        self._append(rows)
+        for vector in self.beside():
+            vector.move_last(at)
+        self.newest = int(rows.ts[0]) if newest is None else max(newest, int(rows.ts[0]))
+
+        def undo() -> None:
+            self.newest = newest
+            for vector in self.beside():
+                vector.move_to_last(at)
+                vector.take_back(1)
+            track.undo_insert(row, place)
+
+        return windows, undo
+
+    def count_answers(self, at: Ints, by: int) -> Ints:
+        """These rows have one more answer (or less): how many."""
+        if self.revisions is None:
+            return NO_ROWS
+        places = at - self.revisions.first
+        counts = self.revisions.view()
+        counts[places] += by
+        found: Ints = counts[places]
+        return found
+
+    def beside(self) -> list[Vector]:
+        """What is kept of rows beside the track."""
+        return [v for v in (self.arrivals, self.times, self.revisions) if v is not None]
 
     def place(self) -> tuple[Place, int, int | None]:
         """Where it stands; `go_back` returns to it as long as `settle` has not been called."""
@@ -67,17 +109,14 @@ class KeyState:
         """Undo everything since it stood at `place`."""
         track, waiting, self.newest = place
         self.track.go_back(track)
-        surplus = len(self.arrivals) - waiting
-        self.arrivals.take_back(surplus)
-        if self.times is not None:
-            self.times.take_back(surplus)
+        for vector in self.beside():
+            vector.take_back(len(vector) - waiting)
 
-    def settle(self) -> None:
-        """Let go of what no later window, and no row without an answer, can need."""
-        self.track.settle()
-        self.arrivals.drop_to(self.track.answered)
-        if self.times is not None:
-            self.times.drop_to(self.track.answered)
+    def settle(self, now: int | None) -> None:
+        """Let go of what no later window, and no later answer, can need."""
+        self.track.settle(now)
+        for vector in self.beside():
+            vector.drop_to(self.track.open_from)
 
 
 class Made(NamedTuple):
@@ -86,6 +125,7 @@ class Made(NamedTuple):
     arrivals: Ints
     keys: Ints
     times: Ints
+    revisions: Ints
     answers: list[Answer]
 
 
@@ -106,13 +146,15 @@ class RollingStream(PushedStream[Rolling]):
 
     def __init__(self, spec: Rolling) -> None:
         super().__init__(spec)
-        if self.lateness.mode == "revise":
-            raise SpecError("late: rows that revise answers are not built yet")
         waits = spec.progress is not None
+        self.revises = self.lateness.mode == "revise"
+        if self.revises and not waits:
+            raise SpecError("late: rows can revise answers only where there is a .watermark()")
         # Where not every row is answered at once, answers say which row they are of.
         self.labels = tuple(labels(spec)) if waits or spec.every is not None else ()
-        for name, _ in spec.aggs:
-            if waits and name in self.labels:
+        taken = (*self.labels, *(("row", "revision") if self.revises else ()))
+        for name, _ in spec.aggs if waits else ():
+            if name in taken:
                 raise SpecError(f"agg: {name!r} is the column that says which row an answer is of")
         self.coders = Coders(self.plan)
         picks = not spec.by_rank
@@ -228,19 +270,29 @@ class RollingStream(PushedStream[Rolling]):
     def _push_any_order(self, frame: Frame, ts: Ints) -> tuple[list[Made], Ints]:
         assert self.reorder is not None and self.progress is not None
         before, after = self.progress.see(ts, self._sources(frame))
-        is_late = ts < (EVER if self.finished else before)
+        edge = np.maximum(before, NEVER + self._within()) - self._within()
+        is_late = ts < (EVER if self.finished else edge)
         self._refuse_late(is_late, ts)
         late, kept = NO_ROWS, None
         if is_late.any():
             late, kept = np.flatnonzero(is_late), np.flatnonzero(~is_late)
-            frame, ts = open_frame(frame.take(kept)), ts[kept]
+            frame, ts, before = open_frame(frame.take(kept)), ts[kept], before[kept]
         chunk = self._chunk(frame, kept)
         keys = self._numbers(frame)
         arrivals = np.arange(self.received, self.received + frame.rows)
         if kept is not None:
             arrivals = self.received + kept
-        self.reorder.add(Arrived(ts, keys, arrivals, self._picks(keys, frame.rows), chunk))
-        return self._release(int(after[-1]) if len(after) else NEVER), late
+        rows = Arrived(ts, keys, arrivals, self._picks(keys, frame.rows), chunk)
+        made: list[Made] = []
+        start = 0
+        for row in np.flatnonzero(ts < before).tolist() if self.revises else ():
+            # All that has come before it is answered first, as far as it can be.
+            self.reorder.add(rows.slice(start, row))
+            made += self._release(int(before[row]))
+            made += self._revise(rows.slice(row, row + 1), int(before[row]))
+            start = row + 1
+        self.reorder.add(rows.slice(start, frame.rows))
+        return made + self._release(int(after[-1]) if len(after) else NEVER), late
 
     def _push_in_order(self, frame: Frame, ts: Ints | None) -> tuple[list[Made], Ints]:
         chunk = self._chunk(frame, None)
@@ -339,8 +391,13 @@ class RollingStream(PushedStream[Rolling]):
 
     def _new_state(self, name: Key) -> KeyState:
         assert self.ticks is not None
-        track = Track(self.spec, self.plan, self.ticks)
-        state = KeyState(len(self.numbered), track, bool(self.labels) and self.spec.on is not None)
+        track = (
+            RevisedTrack(self.spec, self.plan, self.ticks, self._within())
+            if self.revises
+            else Track(self.spec, self.plan, self.ticks)
+        )
+        timed = bool(self.labels) and self.spec.on is not None
+        state = KeyState(len(self.numbered), track, timed, self.revises)
         self.keys[name] = state
         self.numbered.append(state)
         self._undo.append(partial(self._unlearn, name))
@@ -452,15 +509,37 @@ class RollingStream(PushedStream[Rolling]):
         assert self.frame is not None
         total = sum([len(windows.at) for _, windows in told])
         answers = KeyedAnswers(self.plan, told[0][0].track.rows.columns(), total)
-        arrivals, keys, times = [], [], []
         for state, windows in told:
             state.track.answer(windows, answers)
+        return [self._made(told, answers.answers(self.frame))]
+
+    def _revise(self, row: Arrived, now: int) -> list[Made]:
+        """Take a row that is late; the windows that hold it are answered again."""
+        assert self.frame is not None
+        state = self.numbered[0 if row.keys is None else int(row.keys[0])]
+        windows, undo = state.insert(row, now)
+        self._undo.append(undo)
+        self._fed.append(state)
+        if not len(windows.at):
+            return []
+        answers = KeyedAnswers(self.plan, state.track.rows.columns(), len(windows.at))
+        assert isinstance(state.track, RevisedTrack)
+        state.track.answer_again(windows, answers)
+        return [self._made([(state, windows)], answers.answers(self.frame))]
+
+    def _made(self, told: list[tuple[KeyState, Windows]], answers: list[Answer]) -> Made:
+        """Answers, with the rows that they are of."""
+        arrivals, keys, times, revisions = [], [], [], []
+        for state, windows in told:
             places = windows.at - state.arrivals.first
+            if self.revises:
+                revisions.append(state.count_answers(windows.at, 1))
+                self._undo.append(partial(state.count_answers, windows.at, -1))
             arrivals.append(state.arrivals.view()[places])
             if self.labels:
                 keys.append(np.full(len(places), state.number))
                 times.append(NO_ROWS if state.times is None else state.times.view()[places])
-        return [Made(_joined(arrivals), _joined(keys), _joined(times), answers.answers(self.frame))]
+        return Made(*map(_joined, (arrivals, keys, times, revisions)), answers)
 
     def _nothing(self) -> Arrived | None:
         """No rows."""
@@ -475,8 +554,9 @@ class RollingStream(PushedStream[Rolling]):
     def _give(self, made: list[Made]) -> Any:
         """The answers of all keys as one frame, in order of arrival. Then the call can't fail."""
         answers = self._assemble(made)
+        now = None if self.reorder is None else self._mark_now()
         for state in self._fed:
-            state.settle()
+            state.settle(now)
             if state.track.answered < state.track.received:
                 self.waiting.add(state)
             else:
@@ -499,10 +579,13 @@ class RollingStream(PushedStream[Rolling]):
                     np.concatenate([part.arrivals for part in made]),
                     np.concatenate([part.keys for part in made]),
                     np.concatenate([part.times for part in made]),
+                    np.concatenate([part.revisions for part in made]),
                     [join_answers(list(part), self.frame) for part in columns],
                 )
             ]
-        (arrivals, keys, times, answers) = made[0]
+        arrivals, keys, times, revisions, answers = made[0]
+        if self.revises:
+            answers = [Answer("row", arrivals), Answer("revision", revisions), *answers]
         if self.labels:
             answers = [*self._label(keys, times), *answers]
         if first_fall(arrivals) >= 0:
@@ -531,7 +614,7 @@ class RollingStream(PushedStream[Rolling]):
         assert nothing is not None and self.ticks is not None
         track = Track(self.spec, self.plan, self.ticks)
         at, answers = track.feed(NO_ROWS, nothing.chunk, True, None, nothing.picked)
-        return Made(at, NO_ROWS, NO_ROWS, answers)
+        return Made(at, NO_ROWS, NO_ROWS, NO_ROWS, answers)
 
     # ------------------------------------------------------------------- all or nothing
 
@@ -557,7 +640,7 @@ class RollingStream(PushedStream[Rolling]):
             return
         if self.spec.over_rows or ticks.range is None or self.spec.every is not None:
             return
-        edge = now - ticks.range - max(ticks.lag, 0)
+        edge = now - self._within() - ticks.range - abs(ticks.lag)
         unordered: set[int] = set() if self.reorder is None else self.reorder.key_numbers()
         alive = {
             name: state

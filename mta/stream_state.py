@@ -104,6 +104,7 @@ def _state_head(state: KeyState) -> dict[str, Any]:
         "newest": state.newest,
         "count": state.count,
         "times": track.times.first,
+        "open": track.open_from,
         "first": track.rows.first,
         "made": track.slider is not None,
     }
@@ -111,7 +112,7 @@ def _state_head(state: KeyState) -> dict[str, Any]:
 
 def _beside(state: KeyState) -> list[Vector]:
     """What a key's track and state hold beside the rows as kernels read them."""
-    vectors = [state.track.times, state.arrivals, state.times, state.track.picked]
+    vectors = [state.track.times, state.track.picked, *state.beside()]
     return [vector for vector in vectors if vector is not None]
 
 
@@ -189,10 +190,10 @@ def _fill_state(
     track = state.track
     place = Place(**{**head["place"], "marks": tuple(map(tuple, head["place"]["marks"]))})
     state.newest, state.count = head["newest"], int(head["count"])
-    waiting = place.received - place.answered
+    waiting = place.received - head["open"]
     for vector in _beside(state):
         of_track = vector is track.times
-        vector.first = head["times"] if of_track else place.answered
+        vector.first = head["times"] if of_track else head["open"]
         wide = np.uint8 if vector is track.picked else np.int64
         vector.extend(_items(next(left), None if of_track else waiting, wide))
     _fill_rows(stream, track.rows, head["first"], place.received, left)

@@ -123,8 +123,16 @@ class Track:
         except AnswerOverflowError as error:
             raise error.explain(f"of row {windows.at[error.window]}") from None
 
-    def settle(self) -> None:
-        """Let go of what no later window can need."""
+    @property
+    def open_from(self) -> int:
+        """The first row of which there will be another answer."""
+        return self.answered
+
+    def settle(self, now: int | None = None) -> None:
+        """Let go of what no later window can need.
+
+        now : time
+        """
         self.rows.drop_to(self.lo - KEPT)
         self.times.drop_to(min(self.lo, self.answered - 1))
         if self.picked is not None:
