@@ -115,17 +115,20 @@ class RevisedTrack(Track):
         return self.complete(known) + self.times.first
 
     def _windows_near(self, t: int, row: int) -> Windows:
-        """Windows of rows that have been answered: all that hold a row at t, and some others."""
+        """Windows of rows that have been answered: all that hold this row, at t, its own, and some
+        others."""
         base, lag = self.times.first, self.ticks.lag
         if self.over_rows:
             first, last = row_edges(self.spec)
-            at = np.arange(max(base, row - last), min(self.answered, row - first + 1))
+            start, stop = min(row, row - last), max(row, row - first) + 1
+            at = np.arange(max(base, start), min(self.answered, stop))
             hi = np.minimum(np.maximum(at + last, 0), self.received)
             return Windows(at, np.minimum(np.maximum(at + first, 0), hi), hi)
         times, stop = self.times.view(), self.answered - base
         start = int(times.searchsorted(_clip(t + min(lag, 0))))
         if self.ticks.range is not None:
-            stop = min(stop, int(times.searchsorted(_clip(t + lag + self.ticks.range), "right")))
+            end = t + max(lag + self.ticks.range, 0)
+            stop = min(stop, int(times.searchsorted(_clip(end), side="right")))
         # (From the first row of a time on: the edges are found peers and all.)
         lo, hi = next_bounds(
             times, start, 0, 0, self.ticks.range, lag, *self.sides, self.by_arrival, False,
