@@ -7,7 +7,7 @@ count is kept per column, and only where the column has nulls.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,16 +19,18 @@ from mta.functions import FUNCTIONS, Aggregate
 MAX_ANSWERS = 64
 
 
-def _kept_hash(self: Any) -> int:
-    """The hash of a frozen dataclass, worked out once: streams look these up on every push."""
-    kept = self.__dict__.get("_hash")
-    if kept is None:
-        kept = hash(tuple(getattr(self, f.name) for f in fields(self)))
-        object.__setattr__(self, "_hash", kept)
-    return int(kept)
+class Parts:
+    """The parts of one plan: equal ones are one object, so that streams find them by identity."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Any] = {}
+
+    def one(self, part: Any) -> Any:
+        """The part that is known as this, or else this."""
+        return self._known.setdefault((type(part), *vars(part).values()), part)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Input:
     """The rows that an aggregate counts: those where none of its columns is null (or, where NaN is
     skipped, NaN)."""
@@ -36,10 +38,8 @@ class Input:
     columns: tuple[str, ...]
     skip_nan: bool
 
-    __hash__ = _kept_hash
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Feed:
     """A column as a kernel reads it: 8-byte values, or codes that are equal for equal values.
 
@@ -52,8 +52,6 @@ class Feed:
     codes: bool = False
     items: str | SketchOf | None = None
 
-    __hash__ = _kept_hash
-
 
 @dataclass(frozen=True)
 class SketchOf:
@@ -65,7 +63,7 @@ class SketchOf:
     source: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class State:
     """What one kernel keeps: one state of the table of functions, over one input."""
 
@@ -77,8 +75,6 @@ class State:
     overflow: str = "raise"
     monoid: Any = None  # of the user's own
     sketch: SketchOf | None = None
-
-    __hash__ = _kept_hash
 
 
 @dataclass(frozen=True)
@@ -160,7 +156,8 @@ def make_plan(aggs: tuple[tuple[str, Aggregate], ...], min_periods: int) -> Plan
     """
     if not aggs:
         raise SpecError("agg: say what to compute first, like .agg(total=agg.sum('amount'))")
-    plan = Plan(tuple(_output(name, aggregate, min_periods) for name, aggregate in aggs))
+    parts = Parts()
+    plan = Plan(tuple(_output(name, aggregate, min_periods, parts) for name, aggregate in aggs))
     for source in [None, *plan.inputs]:
         if len(plan.of_input(source)) > MAX_ANSWERS:
             of = "rows" if source is None else f"column {source.columns[0]!r}"
@@ -168,21 +165,21 @@ def make_plan(aggs: tuple[tuple[str, Aggregate], ...], min_periods: int) -> Plan
     return plan
 
 
-def _output(name: str, aggregate: Aggregate, min_periods: int) -> Output:
+def _output(name: str, aggregate: Aggregate, min_periods: int, parts: Parts) -> Output:
     need = aggregate.needed(min_periods)
     if aggregate.column is None:
         return Output(name, aggregate, None, None, need)
     # To quantiles of a sketch a NaN has no rank: it is not there.
     ranked = FUNCTIONS[aggregate.fn].state == "kll" and not aggregate.merge
-    source = Input(aggregate.columns, aggregate.nan == "skip" or ranked)
-    return Output(name, aggregate, source, _state(aggregate, source), need)
+    source = parts.one(Input(aggregate.columns, aggregate.nan == "skip" or ranked))
+    return Output(name, aggregate, source, _state(aggregate, source, parts), need)
 
 
 # States that order their values, and so can take NaN for the greatest of all.
 _ORDERED = ("min", "max", "ranks", "arg")
 
 
-def _state(aggregate: Aggregate, source: Input) -> State | None:
+def _state(aggregate: Aggregate, source: Input, parts: Parts) -> State | None:
     name = FUNCTIONS[aggregate.fn].state
     if name is None:
         return None
@@ -190,10 +187,14 @@ def _state(aggregate: Aggregate, source: Input) -> State | None:
         name = "arg"  # ordered by a column
     nan = "greatest" if aggregate.nan == "greatest" and name in _ORDERED else "propagate"
     sketch = _sketch_of(name, aggregate)
-    return State(
-        name, source, _feeds(name, source, sketch), nan, aggregate.numerics, aggregate.overflow,
-        aggregate.monoid, sketch,
+    feeds = tuple(parts.one(feed) for feed in _feeds(name, source, sketch))
+    state: State = parts.one(
+        State(
+            name, source, feeds, nan, aggregate.numerics, aggregate.overflow, aggregate.monoid,
+            sketch,
+        )
     )  # fmt: skip
+    return state
 
 
 def _sketch_of(name: str, aggregate: Aggregate) -> SketchOf | None:

@@ -256,8 +256,10 @@ class KeptRows:
         for feed, vector in self.feeds.items():
             vector.extend(chunk.feeds[feed].view(np.int64))
         for source, valid in chunk.valids.items():
-            kept = extended_mask(self.valids[source], valid, self.first, self.end, chunk.rows)
-            self.valids[source] = kept
+            old = self.valids[source]
+            if valid is not None or old is not None:
+                kept = extended_mask(old, valid, self.first, self.end, chunk.rows)
+                self.valids[source] = kept
         for name, column in self.values.items():
             column.append(chunk.columns[name], chunk, self.first, self.end)
         self.end += chunk.rows

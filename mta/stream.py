@@ -494,10 +494,17 @@ class RollingStream(PushedStream[Rolling]):
             self._undo.append(partial(state.go_back, state.place()))
             windows = state.track.take(rows.ts, rows.chunk, final, now, rows.picked)
             state.take(rows)
-            self._fed.append(state)
+            self._note_fed(state)
             if len(windows.at):
                 told.append((state, windows))
         return self._answers_of(told) if told else []
+
+    def _note_fed(self, state: KeyState) -> None:
+        self._fed.append(state)
+        waits, waited = state.track.answered < state.track.received, state in self.waiting
+        if waits != waited:
+            (self.waiting.add if waits else self.waiting.discard)(state)
+            self._undo.append(partial(self.waiting.discard if waits else self.waiting.add, state))
 
     def _waiting_but(self, parts: list[tuple[KeyState, Arrived]]) -> list[tuple[KeyState, Arrived]]:
         """No new rows, for the other keys with rows that wait for time to go on."""
@@ -519,7 +526,7 @@ class RollingStream(PushedStream[Rolling]):
         state = self.numbered[0 if row.keys is None else int(row.keys[0])]
         windows, undo = state.insert(row, now)
         self._undo.append(undo)
-        self._fed.append(state)
+        self._note_fed(state)
         if not len(windows.at):
             return []
         answers = KeyedAnswers(self.plan, state.track.rows.columns(), len(windows.at))
@@ -557,10 +564,6 @@ class RollingStream(PushedStream[Rolling]):
         now = None if self.reorder is None else self._mark_now()
         for state in self._fed:
             state.settle(now)
-            if state.track.answered < state.track.received:
-                self.waiting.add(state)
-            else:
-                self.waiting.discard(state)
         if self.reorder is not None:
             self.reorder.settle()
         self._forget_dead_keys()
