@@ -33,6 +33,7 @@ class Periodic(Streamed):
 
     origin: Duration | str | None = None
     empty: str = "skip"
+
     @property
     def leaves_rows_out(self) -> bool:
         """Whether there are times that no window holds."""

@@ -1,10 +1,10 @@
 """Reorder: rows that come in any order wait here until the watermark has come to their time.
 
 Rows lie where they came. What is kept in order are runs of (time, place), a run a push: as in a
-log-structured merge, a run is merged into the one before it when that is not twice as long any more.
-So a row is moved O(log(rows waiting / rows a push)) times before it goes out, 16 bytes each time,
-and a push costs nothing for rows that go on waiting. Runs that are let go of in part lose their
-front; what goes out is merged from the fronts of at most O(log) runs.
+log-structured merge, a run is merged into the one before it when that is not twice as long any
+more. So a row is moved O(log(rows waiting / rows a push)) times before it goes out, 16 bytes each
+time, and a push costs nothing for rows that go on waiting. Runs that are let go of in part lose
+their front; what goes out is merged from the fronts of O(log) runs. ADR 7 has the alternatives.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ class Reorder:
             return
         self.rows.append(new.chunk)
         self.arrivals.extend(new.arrivals)
-        if self.keys is not None:
+        if self.keys is not None and new.keys is not None:
             self.keys.extend(new.keys)
-        if self.picked is not None:
+        if self.picked is not None and new.picked is not None:
             self.picked.extend(new.picked)
         run = Run(ts, np.arange(first, first + len(ts)))
         if first_fall(ts) >= 0:

@@ -31,9 +31,11 @@ class RevisedTrack(Track):
 
     @property
     def open_from(self) -> int:
+        """The first row that is kept."""
         return self.rows.first
 
     def settle(self, now: int | None = None) -> None:
+        """Let go of what no row that may still come, be it late, can need."""
         oldest = self.rows.first if now is None else self._oldest(now - self.within)
         oldest = max(0, min(oldest, self.lo - KEPT, self.answered - 1))
         self.rows.drop_to(oldest)

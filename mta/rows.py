@@ -99,7 +99,6 @@ class Chunk:
             self.items,
         )
 
-
     def take(self, rows: NDArray[np.int64]) -> Chunk:
         """Some of the rows, in this order."""
         return Chunk(

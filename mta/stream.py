@@ -2,8 +2,8 @@
 
 Every key has a track of its own (`mta.track`), which takes rows in order of time. With a watermark
 rows may come in any order: they wait (`mta.reorder`) until it has gone past them. Without one they
-have to come in order; time then is the greatest time pushed or given to `advance`. A row is answered
-as soon as no row that may still come can join its window.
+have to come in order; time then is the greatest time pushed or given to `advance`. A row is
+answered as soon as no row that may still come can join its window. ADR 7.
 """
 
 from __future__ import annotations
@@ -16,107 +16,27 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mta._keys import factorize, first_fall, group_places, sort_times, spread
-from mta._vector import Vector
 from mta.engine import Ints, Ticks, labels, ties_by_arrival
 from mta.errors import DataError, SpecError
 from mta.frames import Answer, Column, Frame, open_frame
 from mta.items import BadItemError
+from mta.key_state import KeyState
 from mta.plan import check_types
-from mta.push import EVER, NEVER, NO_ROWS, PushedStream, fitted, key_values
-from mta.push import check_kind as check_kind  # where they were, for now
+from mta.push import EVER, NEVER, NO_ROWS, PushedStream
+
+# (The last four are imported from here by other modules, too.)
+from mta.push import check_kind as check_kind
 from mta.push import check_ticks as check_ticks
+from mta.push import fitted as fitted
+from mta.push import key_values as key_values
 from mta.reorder import Arrived, Reorder
 from mta.revise import RevisedTrack
 from mta.rows import Chunk, Coders, Mask
 from mta.slider import KeyedAnswers, join_answers, reordered, taken_answer
 from mta.specs import Rolling
-from mta.track import Place, Track, Windows
+from mta.track import Track, Windows
 
 Key = tuple[Any, ...]
-
-
-class KeyState:
-    """One key: its track, and of its rows that have no answer yet, or may have another one, what
-    says which they are.
-
-    number : its row in the table of keys
-    count : how many rows of it were taken in
-    """
-
-    def __init__(self, number: int, track: Track, timed: bool, revised: bool) -> None:
-        self.number = number
-        self.track = track
-        self.arrivals = Vector()
-        self.times = Vector() if timed else None
-        self.revisions = Vector() if revised else None  # how often a row has been answered
-        self.newest: int | None = None  # time of its last row
-        self.count = 0
-
-    def take(self, rows: Arrived) -> None:
-        """Note rows that the track has been fed."""
-        if not len(rows.arrivals):
-            return
-        if rows.ts is not None:
-            self.newest = int(rows.ts[-1])
-        self._append(rows)
-
-    def _append(self, rows: Arrived) -> None:
-        self.arrivals.extend(rows.arrivals)
-        if self.times is not None:
-            self.times.extend(rows.ts)
-        if self.revisions is not None:
-            self.revisions.extend(np.zeros(len(rows.arrivals), np.int64))
-
-    def insert(self, rows: Arrived, now: int) -> tuple[Windows, Callable[[], None]]:
-        """Take one row that is late: the windows to be answered again, and how to undo this."""
-        track, place = self.track, self.track.place()
-        assert isinstance(track, RevisedTrack) and rows.ts is not None
-        row, windows = track.insert(int(rows.ts[0]), rows.chunk, now, rows.picked)
-        newest, at = self.newest, row - self.arrivals.first
-        self._append(rows)
-        for vector in self.beside():
-            vector.move_last(at)
-        self.newest = int(rows.ts[0]) if newest is None else max(newest, int(rows.ts[0]))
-
-        def undo() -> None:
-            self.newest = newest
-            for vector in self.beside():
-                vector.move_to_last(at)
-                vector.take_back(1)
-            track.undo_insert(row, place)
-
-        return windows, undo
-
-    def count_answers(self, at: Ints, by: int) -> Ints:
-        """These rows have one more answer (or less): how many."""
-        if self.revisions is None:
-            return NO_ROWS
-        places = at - self.revisions.first
-        counts = self.revisions.view()
-        counts[places] += by
-        found: Ints = counts[places]
-        return found
-
-    def beside(self) -> list[Vector]:
-        """What is kept of rows beside the track."""
-        return [v for v in (self.arrivals, self.times, self.revisions) if v is not None]
-
-    def place(self) -> tuple[Place, int, int | None]:
-        """Where it stands; `go_back` returns to it as long as `settle` has not been called."""
-        return self.track.place(), len(self.arrivals), self.newest
-
-    def go_back(self, place: tuple[Place, int, int | None]) -> None:
-        """Undo everything since it stood at `place`."""
-        track, waiting, self.newest = place
-        self.track.go_back(track)
-        for vector in self.beside():
-            vector.take_back(len(vector) - waiting)
-
-    def settle(self, now: int | None) -> None:
-        """Let go of what no later window, and no later answer, can need."""
-        self.track.settle(now)
-        for vector in self.beside():
-            vector.drop_to(self.track.open_from)
 
 
 class Made(NamedTuple):
@@ -132,14 +52,27 @@ class Made(NamedTuple):
 class RollingStream(PushedStream[Rolling]):
     """Pushes rows through a rolling spec; see ``Rolling.stream``, which makes it.
 
-    With a watermark, rows may come in any order. A row that comes when the watermark has gone past
-    it is late: rows after it have been answered (or, where its key has none, can't be told from
-    those that have). It is counted, kept for `late`, and changes nothing: the answers are those of a
-    batch over all rows that were not late, in order of (time, arrival), to the last bit.
+    With a watermark, rows may come in any order. Answers are those of a batch over all rows that
+    were not late, in order of (time, arrival), to the last bit, however rows come and are cut into
+    pushes. A row is late if it comes when the watermark is beyond its time: the rows before it in
+    its window have all come, those after it may have been answered, and its place in the order has
+    been passed. It is counted, kept for `late`, and changes nothing. (That it may be the first of
+    its key does not help it: whether a row is late depends on no other row but those that moved the
+    watermark.)
 
-    Without one, rows of one key have to come in order of time; keys may be out of step. A row that
-    comes after one of its key with a greater time, or that belongs into a window of its key that was
-    answered (its peers', as a rule), is late.
+    Where late rows revise (``spec.late("revise", within=)``), a row is late only if the watermark is
+    beyond its time by more than `within`. Else it is taken in, and all rows with an answer whose
+    windows hold it are answered again, one revision a late row. "row" and "revision" then say which
+    row, by the number of its arrival, and its how manieth answer it is. The last answers are those
+    of the batch; those of aggregates whose last bits depend on which windows were answered before
+    (var, std and other moments) within the errors that they state.
+
+    Without a watermark, rows of one key have to come in order of time; keys may be out of step. A
+    row that comes after one of its key with a greater time, or that belongs into a window of its
+    key that was answered (its peers', as a rule), is late.
+
+    Keys cost nothing once no window can reach their rows any more. (With `every`, and over windows
+    of rows, there is no such time.)
     """
 
     snapshot_kind = "stream"
@@ -168,7 +101,7 @@ class RollingStream(PushedStream[Rolling]):
         self.forgotten: int | None = None  # then: keys that are not known had no rows from here on
         self.finished = False
         self.sweep_at = 64  # that many keys: look for dead ones
-        # Of the call at hand: how to undo what it has changed in place, and the keys that it has fed.
+        # Of the call at hand: how to undo what it has changed in place, and the keys it has fed.
         self._undo: list[Callable[[], Any]] = []
         self._fed: list[KeyState] = []
 
@@ -303,7 +236,9 @@ class RollingStream(PushedStream[Rolling]):
             rows = rows.take(order)
         late, live = [], []
         for (name, row), start, stop in zip(names, starts, [*starts[1:], frame.rows], strict=False):
-            first = start if rows.ts is None else start + self._count_late(name, rows.ts[start:stop])
+            first = (
+                start if rows.ts is None else start + self._count_late(name, rows.ts[start:stop])
+            )
             if first > start:
                 late.append(rows.arrivals[start:first] - self.received)
             if first < stop:
@@ -384,7 +319,9 @@ class RollingStream(PushedStream[Rolling]):
         for k in fresh:
             states[k] = self._new_state(names[k][0])
         if fresh and self.labels and self.spec.by:
-            more = open_frame(frame.select(self.spec.by)).take(np.array([names[k][1] for k in fresh]))
+            more = open_frame(frame.select(list(self.spec.by))).take(
+                np.array([names[k][1] for k in fresh])
+            )
             known = self.key_rows
             self.key_rows = more if known is None else frame.join([known, more])
         return states  # type: ignore[return-value]
@@ -421,8 +358,8 @@ class RollingStream(PushedStream[Rolling]):
         for state, size in zip(states, np.diff(offsets).tolist(), strict=False):
             self._count(state, size)
         assert self.spec.every is not None
-        picked: Mask = (before - offsets[:-1])[codes] + places + 1 if rows else NO_ROWS
-        return picked % self.spec.every == 0
+        ranks: Ints = (before - offsets[:-1])[codes] + places + 1 if rows else NO_ROWS
+        return np.equal(ranks % self.spec.every, 0)
 
     def _picked_of(self, state: KeyState, rows: Arrived) -> Arrived:
         """The same of rows of one key, in any order."""
@@ -546,7 +483,9 @@ class RollingStream(PushedStream[Rolling]):
             if self.labels:
                 keys.append(np.full(len(places), state.number))
                 times.append(NO_ROWS if state.times is None else state.times.view()[places])
-        return Made(*map(_joined, (arrivals, keys, times, revisions)), answers)
+        return Made(
+            _joined(arrivals), _joined(keys), _joined(times), _joined(revisions), answers
+        )  # fmt: skip
 
     def _nothing(self) -> Arrived | None:
         """No rows."""
@@ -569,7 +508,9 @@ class RollingStream(PushedStream[Rolling]):
         self._forget_dead_keys()
         if self.coders:
             kept = [state.track.rows for state in self.keys.values()]
-            self.coders.forget_the_gone(kept if self.reorder is None else [*kept, self.reorder.rows])
+            self.coders.forget_the_gone(
+                kept if self.reorder is None else [*kept, self.reorder.rows]
+            )
         return answers
 
     def _assemble(self, made: list[Made]) -> Any:
@@ -601,7 +542,7 @@ class RollingStream(PushedStream[Rolling]):
         """The columns that say which rows answers are of."""
         assert self.frame is not None and self.ticks is not None
         made = []
-        table = self.frame.select(self.spec.by) if self.key_rows is None else self.key_rows
+        table = self.frame.select(list(self.spec.by)) if self.key_rows is None else self.key_rows
         by = open_frame(table) if self.spec.by else None
         for name in self.labels:
             if by is not None and name in self.spec.by:

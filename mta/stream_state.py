@@ -18,14 +18,14 @@ from mta._frames_bytes import bytes_frame, frame_bytes
 from mta._vector import Vector
 from mta.errors import SnapshotError
 from mta.frames import Column, Frame, open_frame
+from mta.key_state import KeyState
 from mta.push import as_json
 from mta.reorder import Reorder
 from mta.rows import KeptColumn, KeptRows
 from mta.snapshot import seal, unseal
 from mta.specs import Rolling
-from mta.stream import KeyState, RollingStream
+from mta.stream import RollingStream
 from mta.track import Place
-
 
 
 def stream_bytes(stream: RollingStream) -> bytes:
@@ -145,7 +145,8 @@ def _fill(stream: RollingStream, head: dict[str, Any], parts: list[bytes]) -> No
     empty = stream.frame
     stream.types = {n: _type(empty, n, *known) for n, known in head["types"].items()}
     if stream.reorder is not None:
-        _fill_reorder(stream, stream.reorder, *head["unordered"], left)
+        first, rows = head["unordered"]
+        _fill_reorder(stream, stream.reorder, first, rows, left)
     for name, told in zip(head["keys"], head["states"], strict=True):
         state = stream._new_state(tuple(map(_value, name)))
         _fill_state(stream, state, told, left)

@@ -106,7 +106,9 @@ class Track:
             self.answered += len(lo)
             self.lo, self.hi = int(lo[-1]), int(hi[-1])
         wanted = self._wanted(at)
-        return Windows(at, lo, hi) if wanted is None else Windows(at[wanted], lo[wanted], hi[wanted])
+        return (
+            Windows(at, lo, hi) if wanted is None else Windows(at[wanted], lo[wanted], hi[wanted])
+        )
 
     def answer(self, windows: Windows, answers: KeyedAnswers) -> None:
         """Answer these windows, the next ones.
@@ -174,10 +176,11 @@ class Track:
         """Which of these rows get an answer; None: all."""
         if self.picked is not None:
             first = self.picked.first
-            return self.picked.view()[at - first].view(np.bool_)
+            mine: Mask = self.picked.view()[at - first].view(np.bool_)
+            return mine
         if self.spec.every is None:
             return None
-        return (at + 1) % self.spec.every == 0
+        return np.equal((at + 1) % self.spec.every, 0)
 
     def _bounds(self, ts: Ints | None, final: bool, known: int | None) -> tuple[Ints, Ints]:
         if self.over_rows:

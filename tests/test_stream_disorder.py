@@ -28,7 +28,9 @@ def over_time(draws, fns=EVERY):
     spec = draws.draw(rollings(fns).filter(lambda spec: spec.on is not None))
     made = engine_spec(spec)
     every, by = draws.draw(st.sampled_from([None, None, 2, 3])), ("rank", "arrival")
-    return made if every is None else replace(made, every=every, every_by=draws.draw(st.sampled_from(by)))
+    if every is None:
+        return made
+    return replace(made, every=every, every_by=draws.draw(st.sampled_from(by)))
 
 
 def on_time(ts, delay):
@@ -204,7 +206,7 @@ def test_a_push_that_fails_takes_nothing_in():
 
     op.push(some([5, 9, 7], [1, 2, 3], "aba"))
     before = op.state() | {"bytes": op.to_bytes()}
-    with pytest.raises(DataError, match="row 1 .t = 6 ticks. is late"):
+    with pytest.raises(DataError, match=r"row 1 \(t = 6 ticks\) is late"):
         op.push(some([30, 6], [1, 1], "cd"))
     with pytest.raises(OverflowError, match="does not fit"):
         op.push(some([9, 9, 30], [2**62, 2**62, 1], "ddd"))

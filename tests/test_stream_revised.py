@@ -16,6 +16,7 @@ from mta import agg
 from mta.errors import SpecError
 from mta.specs import Duration
 from mta.windows import extent, in_order
+from strategies import CLOSED
 from test_stream import cut
 
 
@@ -26,7 +27,7 @@ def revised(draw):
     ts = [t + draw(st.integers(-6, 3)) for t in range(n)]
     keys = draw(st.lists(st.sampled_from("ab"), min_size=n, max_size=n))
     columns = {"t": ("int64", ts), "k": ("string", keys), "x": ("int64", list(range(n)))}
-    lag, closed = draw(st.integers(-3, 3)), draw(st.sampled_from(["right", "left", "both", "neither"]))
+    lag, closed = draw(st.integers(-3, 3)), draw(st.sampled_from(CLOSED))
     ties = draw(st.sampled_from(["peers", "arrival"])) if lag >= 0 else "peers"
     options = {"on": "t", "by": draw(st.sampled_from([None, "k"])), "closed": closed, "ties": ties}
     if draw(st.booleans()):
@@ -49,7 +50,7 @@ def group(columns, spec, rows, row):
 
 
 def complete(spec, ts, mark, i):
-    """Whether no row from the watermark on joins the window of one of these rows, or comes before."""
+    """Whether no row from the watermark on comes before one of these, or joins its window."""
     if ts[i] > mark:
         return False
     lag = spec.lag.amount if isinstance(spec.lag, Duration) else spec.lag or 0
@@ -62,48 +63,62 @@ def complete(spec, ts, mark, i):
     return ts[i] - lag < mark if spec.right_closed else ts[i] - lag <= mark
 
 
-def by_words(spec, columns):
-    """(row, revision, rows inside) of every answer, and the late rows."""
-    ts, delay = columns["t"][1], spec.progress.delay.amount
-    within, mark = spec.lateness.within.amount, -(2**40)
-    kept, late, told, counts = [], [], [], {}
+class Words:
+    """What the words say, one row at a time: the answers, and the rows that are late."""
 
-    def tell(row, again=None):
-        mates = group(columns, spec, kept, row)
-        times = [ts[i] for i in mates]
-        arrived = mates.index(row) + 1
-        if spec.every is not None and arrived % spec.every:
-            return
-        held = [mates[i] for i in extent(spec, mates.index(row), times)]
-        if again is None or again in held or again == row:
-            counts[row] = counts.get(row, 0) + 1
-            told.append((row, counts[row], held))
+    def __init__(self, spec, columns):
+        self.spec, self.columns = spec, columns
+        self.kept, self.late, self.done = [], [], set()
+        self.told, self.counts = [], {}
 
-    def is_complete(row, mark):
-        mates = group(columns, spec, kept, row)
-        return complete(spec, [ts[i] for i in mates], mark, mates.index(row))
+    def mates(self, row):
+        """The rows of its key so far, their times, and where it stands among them."""
+        mates = group(self.columns, self.spec, self.kept, row)
+        return mates, [self.columns["t"][1][i] for i in mates], mates.index(row)
 
-    done = set()
-    for row, t in enumerate(ts):
-        if t < mark - within:
-            late.append(row)
-        else:
-            kept.append(row)
-            if t < mark:
-                if is_complete(row, mark):
-                    done.add(row)
-                for i in group(columns, spec, kept, row):
-                    if i in done:
-                        tell(i, row)
-        mark = max(mark, t - delay)
-        for i in kept:
-            if i not in done and is_complete(i, mark):
-                done.add(i)
-                tell(i)
-    for i in kept:
-        if i not in done:
-            tell(i)
-    return told, late
+    def held(self, row):
+        mates, ts, at = self.mates(row)
+        return [mates[i] for i in extent(self.spec, at, ts)]
+
+    def tell(self, row):
+        if self.spec.every is None or (self.mates(row)[2] + 1) % self.spec.every == 0:
+            self.counts[row] = self.counts.get(row, 0) + 1
+            self.told.append((row, self.counts[row], self.held(row)))
+
+    def finish(self, mark):
+        """First answers: those that the watermark makes final."""
+        for row in self.kept:
+            _, ts, at = self.mates(row)
+            if row not in self.done and complete(self.spec, ts, mark, at):
+                self.done.add(row)
+                self.tell(row)
+
+    def revise(self, row, mark):
+        _, ts, at = self.mates(row)
+        own = complete(self.spec, ts, mark, at)
+        for other in self.mates(row)[0]:
+            if other in self.done and row in self.held(other):
+                self.tell(other)
+        if own:
+            self.done.add(row)
+            self.tell(row)
+
+    def run(self):
+        within, delay = self.spec.lateness.within.amount, self.spec.progress.delay.amount
+        mark = -(2**40)
+        for row, t in enumerate(self.columns["t"][1]):
+            if t < mark - within:
+                self.late.append(row)
+            else:
+                self.kept.append(row)
+                if t < mark:
+                    self.revise(row, mark)
+            mark = max(mark, t - delay)
+            self.finish(mark)
+        for row in self.kept:
+            if row not in self.done:
+                self.tell(row)
+        return self.told, self.late
 
 
 def pushed(spec, columns, cuts, save):
@@ -120,7 +135,7 @@ def test_late_rows_revise_the_windows_that_hold_them(made, draws, save):
     columns, spec = made
     cuts = draws.draw(st.lists(st.integers(0, len(columns["t"][1])), max_size=4))
     got, op = pushed(spec, columns, cuts, save)
-    want, late = by_words(spec, columns)
+    want, late = Words(spec, columns).run()
     assert sorted((row["row"], row["revision"], row["rows"] or []) for row in got) == sorted(want)
     for row in got:
         assert row["t"] == columns["t"][1][row["row"]]

@@ -1,0 +1,99 @@
+"""KeyState: what a stream holds of one key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from mta._vector import Vector
+from mta.engine import Ints
+from mta.reorder import Arrived
+from mta.revise import RevisedTrack
+from mta.track import Place, Track, Windows
+
+_NONE = np.zeros(0, np.int64)
+
+
+class KeyState:
+    """One key: its track, and of its rows that have no answer yet, or may have another one, what
+    says which they are.
+
+    number : its row in the table of keys
+    count : how many rows of it were taken in
+    """
+
+    def __init__(self, number: int, track: Track, timed: bool, revised: bool) -> None:
+        self.number = number
+        self.track = track
+        self.arrivals = Vector()
+        self.times = Vector() if timed else None
+        self.revisions = Vector() if revised else None  # how often a row has been answered
+        self.newest: int | None = None  # time of its last row
+        self.count = 0
+
+    def take(self, rows: Arrived) -> None:
+        """Note rows that the track has been fed."""
+        if not len(rows.arrivals):
+            return
+        if rows.ts is not None:
+            self.newest = int(rows.ts[-1])
+        self._append(rows)
+
+    def _append(self, rows: Arrived) -> None:
+        self.arrivals.extend(rows.arrivals)
+        if self.times is not None and rows.ts is not None:
+            self.times.extend(rows.ts)
+        if self.revisions is not None:
+            self.revisions.extend(np.zeros(len(rows.arrivals), np.int64))
+
+    def insert(self, rows: Arrived, now: int) -> tuple[Windows, Callable[[], None]]:
+        """Take one row that is late: the windows to be answered again, and how to undo this."""
+        track, place = self.track, self.track.place()
+        assert isinstance(track, RevisedTrack) and rows.ts is not None
+        row, windows = track.insert(int(rows.ts[0]), rows.chunk, now, rows.picked)
+        newest, at = self.newest, row - self.arrivals.first
+        self._append(rows)
+        for vector in self.beside():
+            vector.move_last(at)
+        self.newest = int(rows.ts[0]) if newest is None else max(newest, int(rows.ts[0]))
+
+        def undo() -> None:
+            self.newest = newest
+            for vector in self.beside():
+                vector.move_to_last(at)
+                vector.take_back(1)
+            track.undo_insert(row, place)
+
+        return windows, undo
+
+    def count_answers(self, at: Ints, by: int) -> Ints:
+        """These rows have one more answer (or less): how many."""
+        if self.revisions is None:
+            return _NONE
+        places = at - self.revisions.first
+        counts = self.revisions.view()
+        counts[places] += by
+        found: Ints = counts[places]
+        return found
+
+    def beside(self) -> list[Vector]:
+        """What is kept of rows beside the track."""
+        return [v for v in (self.arrivals, self.times, self.revisions) if v is not None]
+
+    def place(self) -> tuple[Place, int, int | None]:
+        """Where it stands; `go_back` returns to it as long as `settle` has not been called."""
+        return self.track.place(), len(self.arrivals), self.newest
+
+    def go_back(self, place: tuple[Place, int, int | None]) -> None:
+        """Undo everything since it stood at `place`."""
+        track, waiting, self.newest = place
+        self.track.go_back(track)
+        for vector in self.beside():
+            vector.take_back(len(vector) - waiting)
+
+    def settle(self, now: int | None) -> None:
+        """Let go of what no later window, and no later answer, can need."""
+        self.track.settle(now)
+        for vector in self.beside():
+            vector.drop_to(self.track.open_from)
