@@ -77,6 +77,14 @@ class KeyState:
         found: Ints = counts[places]
         return found
 
+    @staticmethod
+    def beside_rows(vector: Vector, at: Ints) -> Ints:
+        """What a vector of them holds of these rows, which ascend."""
+        start, stop = int(at[0]) - vector.first, int(at[-1]) - vector.first + 1
+        items: Ints = vector.view()[start:stop]
+        # (A copy: the vector goes on moving its items.)
+        return items.copy() if stop - start == len(at) else items[at - at[0]]
+
     def beside(self) -> list[Vector]:
         """What is kept of rows beside the track."""
         return [v for v in (self.arrivals, self.times, self.revisions) if v is not None]

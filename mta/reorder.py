@@ -9,7 +9,6 @@ their front; what goes out is merged from the fronts of O(log) runs. ADR 7 has t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -25,8 +24,7 @@ _NO_ROWS = np.zeros(0, np.int64)
 _SPARE = 1024  # places of rows that are gone are given back when there are more than this
 
 
-@dataclass(frozen=True)
-class Arrived:
+class Arrived(NamedTuple):
     """Rows that are taken in.
 
     keys : numbers of their keys; None where there is one

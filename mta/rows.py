@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,8 +70,7 @@ def _not_null(column: Column, skip_nan: bool) -> Mask | None:
     return None if number.all() else number
 
 
-@dataclass(frozen=True)
-class Chunk:
+class Chunk(NamedTuple):
     """Some rows as the kernels of a plan read them.
 
     columns : of the plan; those in `taken`, which answers are taken from, with these rows, of the

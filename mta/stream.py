@@ -9,7 +9,6 @@ answered as soon as no row that may still come can join its window. ADR 7.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -60,8 +59,8 @@ class RollingStream(PushedStream[Rolling]):
     its key does not help it: whether a row is late depends on no other row but those that moved the
     watermark.)
 
-    Where late rows revise (``spec.late("revise", within=)``), a row is late only if the watermark is
-    beyond its time by more than `within`. Else it is taken in, and all rows with an answer whose
+    Where late rows revise (``spec.late("revise", within=)``), a row is late only if the watermark
+    is beyond its time by more than `within`. Else it is taken in, and all rows with an answer whose
     windows hold it are answered again, one revision a late row. "row" and "revision" then say which
     row, by the number of its arrival, and its how manieth answer it is. The last answers are those
     of the batch; those of aggregates whose last bits depend on which windows were answered before
@@ -368,7 +367,7 @@ class RollingStream(PushedStream[Rolling]):
         assert self.spec.every is not None
         ranks = rows.arrivals.argsort().argsort() + state.count + 1
         self._count(state, len(ranks))
-        return replace(rows, picked=ranks % self.spec.every == 0)
+        return rows._replace(picked=ranks % self.spec.every == 0)
 
     def _count(self, state: KeyState, rows: int) -> None:
         self._undo.append(partial(setattr, state, "count", state.count))
@@ -473,19 +472,19 @@ class RollingStream(PushedStream[Rolling]):
 
     def _made(self, told: list[tuple[KeyState, Windows]], answers: list[Answer]) -> Made:
         """Answers, with the rows that they are of."""
-        arrivals, keys, times, revisions = [], [], [], []
+        arrivals, times, revisions = [], [], []
         for state, windows in told:
-            places = windows.at - state.arrivals.first
-            if self.revises:
+            arrivals.append(state.beside_rows(state.arrivals, windows.at))
+            if state.times is not None:
+                times.append(state.beside_rows(state.times, windows.at))
+            if state.revisions is not None:
                 revisions.append(state.count_answers(windows.at, 1))
                 self._undo.append(partial(state.count_answers, windows.at, -1))
-            arrivals.append(state.arrivals.view()[places])
-            if self.labels:
-                keys.append(np.full(len(places), state.number))
-                times.append(NO_ROWS if state.times is None else state.times.view()[places])
-        return Made(
-            _joined(arrivals), _joined(keys), _joined(times), _joined(revisions), answers
-        )  # fmt: skip
+        keys = NO_ROWS
+        if self.labels:
+            numbers = [state.number for state, _ in told]
+            keys = np.repeat(numbers, [len(windows.at) for _, windows in told])
+        return Made(_joined(arrivals), keys, _joined(times), _joined(revisions), answers)
 
     def _nothing(self) -> Arrived | None:
         """No rows."""

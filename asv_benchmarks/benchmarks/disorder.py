@@ -51,9 +51,9 @@ class Disorder(Subject):
     place = 15
     title = "Push of batches out of order: windows of N rows over time"
     note = (
-        "Each row's time is its number and up to `distance` more; the watermark is that far behind. "
-        "heap: what one writes by hand, a heapq of rows up to the watermark and behind it a deque "
-        "a key, a row at a time. Row by row out of order: no peer that we know has it in Python."
+        "Each row's time is its number and up to `distance` more; the watermark is that far "
+        "behind. heap: what one writes by hand, a heapq of the rows that wait and behind it a "
+        "deque a key, a row at a time."
     )
     axes: ClassVar[Axes] = {
         "aggregate": ("sum", "max"),
