@@ -19,7 +19,7 @@ def frame_bytes(frame: Frame) -> bytes:
         pyarrow is missing, or the data holds objects that Arrow has no type for.
     """
     pa = _pyarrow()
-    data: Any = frame.data  # type: ignore[attr-defined]
+    data = frame.data
     kind = type(frame).__name__
     try:
         # (A file has one dictionary of a column.)

@@ -23,7 +23,7 @@ class PolarsFrame(Frame):
         self.rows = data.height
 
     def names(self) -> list[str]:
-        return self.data.columns
+        return list(self.data.columns)
 
     def column(self, name: str) -> Column:
         series = self.data[name]

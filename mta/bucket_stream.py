@@ -8,6 +8,7 @@ the rows were cut into pushes, nor on the plan.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Hashable
 from typing import Any
 
@@ -15,28 +16,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mta.buckets import check_edge_names
-from mta.durations import Duration
-from mta.engine import Ints, Ticks, time_axis, time_values
+from mta.engine import Ints, Ticks
 from mta.errors import DataError, SpecError
-from mta.frames import Answer, Frame, open_frame
+from mta.frames import Answer, Column, Frame, open_frame
 from mta.open_panes import OpenPanes
 from mta.open_plans import ENOUGH, better_choice, first_choice, follow
 from mta.open_rows import OpenRows
 from mta.open_tallies import OpenTallies
-from mta.open_windows import EVER, NEVER, NO_ROWS, OpenWindows, Revisions, WindowAxis, later
+from mta.open_windows import OpenWindows, Revisions, WindowAxis, later
 from mta.periodic import Periodic
-from mta.plan import make_plan
-from mta.progress import Late, Progress, Watermark
+from mta.progress import Watermark
+from mta.push import EVER, NEVER, NO_ROWS, Punctuation, PushedStream, key_values
 from mta.slider import join_answers
-from mta.stream import check_kind, check_ticks, key_values
+
+Mask = NDArray[np.bool_]
 
 
-class BucketStream:
+class BucketStream(PushedStream[Periodic]):
     """Pushes rows through a periodic spec; see ``Periodic.stream``, which makes it.
 
     A row that is in no open window any more is late; one that falls between two windows (slide >
     range) is unassigned. Both are counted.
     """
+
+    snapshot_kind = "buckets"
 
     def __init__(self, spec: Periodic, plan: str = "auto") -> None:
         check_edge_names(spec, "revision")
@@ -45,23 +48,19 @@ class BucketStream:
                 "empty: 'emit' is for batches: of a window that is empty so far, a stream does not "
                 "know whether its group will ever have another one"
             )
-        self.spec = spec
-        self.plan = make_plan(spec.asked, 0)
+        super().__init__(spec)
+        self.watermark = spec.progress or Watermark()
         self.wanted_plan = plan
         self.choice, self.may_choose = first_choice(spec, self.plan, plan)
-        self.watermark = spec.progress or Watermark()
-        self.lateness = spec.lateness or Late()
-        self.frame: Frame | None = None  # of no rows; of the kind that is pushed
         self.axis: WindowAxis | None = None
-        self.progress: Progress | None = None
         self.open: OpenWindows | None = None
         self.revisions = Revisions()
         self.answered_to = NEVER  # windows that are complete by then have been answered
-        self.received = self.late_count = self.unassigned = 0
-        self.late_rows: list[Any] = []
+        self.unassigned = 0
+        self.undo: list[Any] = []
         self.broken: BaseException | None = None
 
-    # ----------------------------------------------------------------------- rows in
+    # ----------------------------------------------------------------------- the calls
 
     def push(self, data: Any) -> Any:
         """Take rows, in any order; the answers of the windows that are complete by them.
@@ -84,50 +83,20 @@ class BucketStream:
         OverflowError
             An integer answer does not fit. Nothing of the push has been taken in.
         """
-        self._check_whole()
-        before = dict(vars(self))
-        progress = None if self.progress is None else self.progress.copy()
-        counts = self.revisions.counts
-        undo: list[Any] = []
-        try:
-            return self._push(data, undo)
-        except Exception as error:
-            begun = undo and undo[0] is None  # rows are in, and nothing was kept to take them out
-            for back in undo if not begun else []:
-                back()
-            vars(self).clear()
-            vars(self).update(before)
-            self.progress, self.revisions.counts = progress, counts
-            self.broken = error if begun else None
-            raise
+        return self._attempt(self._push, data)
 
-    def advance(self, to: Any, source: Hashable = None) -> Any:
-        """Say that no row before this time will come (from a source): what is complete by that.
+    def advance(self, to: Any, source: Hashable = None, *, key: Any = None) -> Any:
+        """Say that no row before this time will come (from a source, or of a group): what is
+        complete by that.
 
         to : a time as the column holds them (datetime, numpy.datetime64, pandas.Timestamp or int)
+        key : of one group only: its key, or a tuple of several
         """
-        progress, axis = self._started("advance")
-        progress.promise(axis.ticks.of(to, "advance"), source, source is None)
-        return self._answer()
-
-    def idle(self, source: Hashable) -> Any:
-        """Say that a source is silent and shall hold nothing back before its next row."""
-        progress, _ = self._started("idle")
-        progress.silence(source)
-        return self._answer()
-
-    def finish(self) -> Any:
-        """No more rows: the answers of all windows that are still open. None before a push."""
-        if self.frame is None:
-            return None
-        return self._answer(final=True)
-
-    def late(self) -> Any:
-        """The rows that came too late, as they were pushed, and forget them. None before a push."""
-        if self.frame is None:
-            return None
-        rows, self.late_rows = self.late_rows, []
-        return self.frame.join(rows) if rows else self.frame.take(NO_ROWS)
+        if key is None:
+            return super().advance(to, source)
+        if not self.spec.by or source is not None:
+            raise DataError("advance: a key is of the columns of `by`, and of no source")
+        return self._attempt(self._advance_group, to, key if isinstance(key, tuple) else (key,))
 
     def state(self) -> dict[str, Any]:
         """What it holds: the plan; single rows and partial aggregates of open windows, of how many
@@ -147,13 +116,8 @@ class BucketStream:
         """The plan that it follows, why, and what it holds, as text."""
         held = {k: v for k, v in self.state().items() if k != "plan"}
         shown = ", ".join(f"{name} {value}" for name, value in held.items())
-        return "\n".join(
-            [
-                repr(self.spec),
-                f"plan     {self.choice.plan}: {self.choice.why}",
-                f"state    {shown}",
-            ]
-        )
+        plan = f"plan     {self.choice.plan}: {self.choice.why}"
+        return "\n".join([repr(self.spec), plan, f"state    {shown}"])
 
     def to_bytes(self) -> bytes:
         """Everything it holds as bytes: versioned, checksummed, no code inside (needs pyarrow).
@@ -169,48 +133,83 @@ class BucketStream:
 
     # ------------------------------------------------------------------ what is pushed
 
-    def _push(self, data: Any, undo: list[Any]) -> Any:
-        frame = open_frame(data)
+    def _push(self, data: Any) -> Any:
+        made: list[list[Answer]] = []
+        for rows, mark in self._pieces(open_frame(data)):
+            made += self._take(rows)
+            made += [] if mark is None else self._punctuate(mark)
+        answered = self._assemble(made)
+        self._let_go()
+        return answered
+
+    def _take(self, frame: Frame) -> list[list[Answer]]:
+        """Take rows; the answers of the windows that are complete by them."""
         ts = self._read(frame)
         assert self.progress is not None and self.open is not None
         before, after = self.progress.see(ts, self._sources(frame))
         done = np.maximum(before, self.answered_to)  # windows complete by then are answered
-        late, outside, cuts = self._sort_out(ts, done)
+        own = self._own_done(frame, done)
+        late, outside, cuts = self._sort_out(ts, done, own)
         rows = self.open.prepare(frame, ts)
-        undo.append(self.open.checkpoint(rows))
+        self.undo.append(self.open.checkpoint(rows))
         made: list[list[Answer]] = []
         for start, stop in zip(cuts, [*cuts[1:], len(ts)], strict=True):
             made += self._close(int(done[start])) if start else []
             self.open.add(rows, _places(start, stop, late, outside))
             if self.lateness.mode == "revise" and start < stop:
-                made += self._revise(rows, start, int(done[start]), late, outside)
+                made += self._revise(rows, start, int(own[start]), late, outside)
         made += self._close(int(after[-1])) if len(ts) else []
-        self._keep_late(frame, late)
+        self._keep_late(frame, NO_ROWS if late is None else np.flatnonzero(late))
         self.unassigned += 0 if outside is None else int(outside.sum())
         self.received += len(ts)
-        answered = self._assemble(made)
-        self.open.forget(self.answered_to)
-        self._choose_plan()
-        return answered
+        return made
+
+    def _read(self, frame: Frame) -> Ints:
+        """The times, and of the first push all that is known from then on."""
+        self._check_kind(frame)
+        for name in self.spec.by:
+            frame.require(name, "by")
+        for name in self.plan.columns:
+            frame.require(name, "agg")
+        ts = self._read_times(frame)
+        assert self.axis is not None and self.frame is not None and self.ticks is not None
+        if self.open is None:
+            self.open = OpenRows(self.axis, self.plan, self.frame, self.revisions)
+        if self.axis.origin is None and len(ts):
+            self.axis = self.open.axis = WindowAxis(self.spec, self.ticks, int(ts[0]))
+        return ts
+
+    def _begin_time(self, ticks: Ticks, on_type: Column) -> None:
+        super()._begin_time(ticks, on_type)
+        self.axis = WindowAxis(self.spec, ticks)
+
+    def _own_done(self, frame: Frame, done: Ints) -> Ints:
+        """By when windows of each row's own group have been answered."""
+        assert self.open is not None
+        ahead = self.open.ahead
+        if not ahead:
+            return done
+        keys = key_values(frame, self.spec.by, np.arange(frame.rows))
+        return np.maximum(done, np.array([ahead.get(key, NEVER) for key in keys], np.int64))
 
     def _sort_out(
-        self, ts: Ints, done: Ints
-    ) -> tuple[NDArray[np.bool_] | None, NDArray[np.bool_] | None, list[int]]:
+        self, ts: Ints, done: Ints, own: Ints
+    ) -> tuple[Mask | None, Mask | None, list[int]]:
         """Which rows are late, and which between windows (None: none); and the rows before which
         windows have to be answered that they belong to, after row 0."""
         assert self.axis is not None
         if not len(ts):
             return None, None, [0]
-        if not self.spec.leaves_rows_out:
+        if own is done and not self.spec.leaves_rows_out:
             first_end = self.axis.windows_of(ts.min(keepdims=True))[2]
             self.axis.windows_of(ts.max(keepdims=True))  # that its edges fit
             if first_end[0] > done[-1]:  # as a rule
                 return None, None, [0]
         first, last, first_end, last_end = self.axis.windows_of(ts)
         outside = last < first
-        late = ~outside & (later(last_end, self.axis.within) <= done)
+        late = ~outside & (later(last_end, self.axis.within) <= own)
         self._refuse_late(late, ts)
-        behind = np.flatnonzero(~outside & ~late & (first_end <= done))
+        behind = np.flatnonzero(~outside & ~late & (first_end <= own))
         return late, outside, self._cuts(ts, behind, done)
 
     def _cuts(self, ts: Ints, behind: Ints, done: Ints) -> list[int]:
@@ -218,81 +217,45 @@ class BucketStream:
         assert self.axis is not None
         if self.lateness.mode == "revise":  # each is an answer more
             return sorted({0, *behind.tolist(), *(behind + 1).tolist()} - {len(ts)})
-        ended = self.axis.extents(ts).ended_by(np.maximum(done[behind] - self.axis.right, NEVER))
-        so_far = self.axis.ended(self.axis.extents(ts), self.answered_to)
+        extents = self.axis.extents(ts)
+        ended = extents.ended_by(np.maximum(done[behind] - self.axis.right, NEVER))
+        so_far = self.axis.ended(extents, self.answered_to)
         return sorted({0, *behind[ended > np.append(so_far, ended[:-1])].tolist()})
 
-    def _check_whole(self) -> None:
-        if self.broken is not None:
-            raise DataError(f"push: one has failed half-way before ({self.broken!r}); start anew")
+    # ---------------------------------------------------------------------- punctuation
 
-    def _started(self, call: str) -> tuple[Progress, WindowAxis]:
-        if self.progress is None or self.axis is None:
-            raise DataError(f"{call}: push rows first, which say what a time is")
-        return self.progress, self.axis
+    def _advance_group(self, to: Any, key: tuple[Any, ...]) -> Any:
+        _, ticks = self._started("advance")
+        answered = self._assemble(self._close_group(key, ticks.of(to, "advance")))
+        self._let_go()
+        return answered
 
-    def _read(self, frame: Frame) -> Ints:
-        """The times, and of the first push all that is known from then on."""
-        check_kind(frame, self.frame)
-        on = self.spec.on
-        assert on is not None
-        for name, argument in [(on, "on"), *((n, "by") for n in self.spec.by)]:
-            frame.require(name, argument)
-        for name in self.plan.columns:
-            frame.require(name, "agg")
-        column = frame.column(on)
-        ticks = time_axis(self.spec, column)
-        ts = time_values(column, ticks)
-        check_ticks(self.spec, ticks, None if self.axis is None else self.axis.ticks)
-        if self.axis is None:
-            self.begin(frame, ticks)
-        assert self.axis is not None
-        if self.axis.origin is None and len(ts):
-            self.axis = WindowAxis(self.spec, ticks, int(ts[0]))
-            assert self.open is not None
-            self.open.axis = self.axis
-        return ts
+    def _punctuate(self, mark: Punctuation) -> list[list[Answer]]:
+        """A row has said that there will be none before it."""
+        assert self.progress is not None
+        if mark.key is not None:
+            return self._close_group(mark.key, mark.time)
+        self.progress.promise(mark.time, mark.source, mark.source is None)
+        now = self.progress.now
+        return [] if now is None else self._close(now)
 
-    def begin(self, frame: Frame, ticks: Ticks) -> None:
-        """Rows like these are what is pushed."""
-
-        def length(of: Duration | None) -> int | None:
-            return None if of is None else of.in_unit(ticks.finer)
-
-        told = self.watermark
-        self.frame = open_frame(frame.take(NO_ROWS))
-        self.progress = Progress(
-            length(told.delay), length(told.idle_after), length(told.max_ahead), told.sources,
-            told.combine,
-        )  # fmt: skip
-        self.axis = WindowAxis(self.spec, ticks)
-        self.open = OpenRows(self.axis, self.plan, self.frame, self.revisions)
-
-    def _sources(self, frame: Frame) -> list[Hashable] | None:
-        name = self.watermark.source
-        if name is None:
-            return None
-        frame.require(name, "source")  # null: of no source
-        return [key[0] for key in key_values(frame, (name,), np.arange(frame.rows))]
-
-    def _refuse_late(self, late: NDArray[np.bool_], ts: Ints) -> None:
-        if self.lateness.mode == "error" and late.any():
-            row = int(np.flatnonzero(late)[0])
-            raise DataError(
-                f"push: row {row} ({self.spec.on} = {ts[row]} ticks) is late: all its windows have "
-                f"been answered ({int(late.sum())} rows)"
-            )
-
-    def _keep_late(self, frame: Frame, late: NDArray[np.bool_] | None) -> None:
-        if late is not None and late.any():
-            self.late_rows = [*self.late_rows, frame.take(np.flatnonzero(late))]
-            self.late_count += int(late.sum())
+    def _close_group(self, key: tuple[Any, ...], now: int) -> list[list[Answer]]:
+        """Answer the windows of one group up to now."""
+        assert self.open is not None
+        done = max(self.answered_to, self.open.ahead.get(key, NEVER))
+        if now <= done:
+            return []
+        made = self.open.close_group(key, done, now)
+        self.open.ahead = {**self.open.ahead, key: now}
+        return made
 
     # ------------------------------------------------------------------------- the plan
 
-    def _choose_plan(self) -> None:
-        """Once it is known what the rows are like, do better than to keep them."""
+    def _let_go(self) -> None:
+        """Forget what no window needs; and once it is known what the rows are like, do better than
+        to keep them."""
         assert self.open is not None
+        self.open.forget(self.answered_to)
         if isinstance(self.open, OpenPanes) and self.choice.plan == "adapt":
             assert self.progress is not None
             self.open.adapt(*self.progress.lags())
@@ -305,28 +268,28 @@ class BucketStream:
     # --------------------------------------------------------------------- answers out
 
     def _answer(self, final: bool = False) -> Any:
-        self._check_whole()
-        assert self.progress is not None and self.open is not None
+        if self.progress is None or self.open is None:  # only an empty frame has come
+            raise DataError("push rows first, which say what a time is")
         now = EVER if final else self.progress.now
         answered = self._assemble([] if now is None else self._close(now))
-        self.open.forget(self.answered_to)
+        self._let_go()
         return answered
 
     def _close(self, now: int) -> list[list[Answer]]:
         """Answer the windows that end after those answered so far, up to now."""
-        assert self.open is not None
+        assert self.open is not None and self.axis is not None
         if now <= self.answered_to:
             return []
         made = self.open.close(self.answered_to, now)
         self.answered_to = now
-        if self.axis is not None:
-            self.revisions.forget(now - self.axis.within)
+        self.revisions.forget(now - self.axis.within)
+        if self.open.ahead:
+            self.open.ahead = {key: to for key, to in self.open.ahead.items() if to > now}
         return made
 
     def _revise(
-        self, rows: Any, at: int, done: int, late: NDArray[np.bool_] | None,
-        outside: NDArray[np.bool_] | None,
-    ) -> list[list[Answer]]:  # fmt: skip
+        self, rows: Any, at: int, done: int, late: Mask | None, outside: Mask | None
+    ) -> list[list[Answer]]:
         """Answer windows again that this row is in, if it is in any that has been answered."""
         assert self.open is not None
         if late is None or outside is None or late[at] or outside[at]:
@@ -340,10 +303,29 @@ class BucketStream:
         count = len(columns[-1].lengths if columns[-1].lengths is not None else columns[-1].values)
         return self.frame.build_numbered(columns, np.arange(count))
 
+    # ------------------------------------------------------------------- all or nothing
 
-def _places(
-    start: int, stop: int, late: NDArray[np.bool_] | None, outside: NDArray[np.bool_] | None
-) -> Ints:
+    def _mark(self) -> Any:
+        if self.broken is not None:
+            raise DataError(f"push: one has failed half-way before ({self.broken!r}); start anew")
+        self.undo = []
+        ahead = {} if self.open is None else self.open.ahead
+        return super()._mark(), self.revisions.counts, ahead
+
+    def _go_back(self, before: Any) -> None:
+        values, counts, ahead = before
+        undo, self.undo = self.undo, []
+        whole = None not in undo  # else rows are in, and nothing was kept to take them out
+        for back in reversed(undo if whole else []):
+            back()
+        super()._go_back(values)
+        self.revisions.counts = counts
+        if self.open is not None:
+            self.open.ahead = ahead
+        self.broken = None if whole else sys.exc_info()[1]
+
+
+def _places(start: int, stop: int, late: Mask | None, outside: Mask | None) -> Ints:
     """The rows from start to stop that are in a window."""
     places = np.arange(start, stop)
     if late is None or outside is None:

@@ -150,6 +150,7 @@ class Frame:
     """What the engine asks of data of any kind."""
 
     rows: int
+    data: Any  # what it adapts
 
     def names(self) -> list[str]:
         """The columns' names."""

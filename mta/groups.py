@@ -11,8 +11,8 @@ from mta._frames_bytes import bytes_frame, frame_bytes
 from mta._groups import Codes
 from mta.errors import DataError
 from mta.frames import Answer, Column, Frame, open_frame
+from mta.push import key_values
 from mta.slider import taken_answer
-from mta.stream import key_values
 
 Ints = NDArray[np.int64]
 
@@ -22,7 +22,7 @@ def make_groups(by: tuple[str, ...], frame: Frame) -> Groups:
     if len(by) == 1:
         column = frame.column(by[0])
         if column.values is not None and column.kind != "null":
-            return ValueGroups(by, column)
+            return ValueGroups(by, frame)
     return RowGroups(by, frame)
 
 
@@ -32,9 +32,19 @@ class Groups:
     A key that is forgotten and comes again gets a new code.
     """
 
+    by: tuple[str, ...]
+    example: Frame  # for the kind of frame
+
     def codes(self, frame: Frame) -> Ints:
         """Of every row."""
         raise NotImplementedError
+
+    def code(self, key: tuple[Any, ...]) -> int | None:
+        """Of one key, as `key_values` gives it; None: it is not known."""
+        codes = np.arange(len(self))
+        frame = open_frame(self.example.build_numbered(self.keys(codes), codes))
+        keys = key_values(frame, self.by, codes)
+        return keys.index(key) if key in keys else None
 
     def __len__(self) -> int:
         raise NotImplementedError
@@ -64,9 +74,9 @@ class Groups:
 class ValueGroups(Groups):
     """Groups by one column of 8-byte values: 12 to 19 bytes a group."""
 
-    def __init__(self, by: tuple[str, ...], column: Column) -> None:
-        self.by = by
-        self.like = column.slice(0, 0)
+    def __init__(self, by: tuple[str, ...], frame: Frame) -> None:
+        self.by, self.example = by, frame
+        self.like = frame.column(by[0]).slice(0, 0)
         self._codes = Codes()
 
     def codes(self, frame: Frame) -> Ints:
@@ -117,7 +127,7 @@ class RowGroups(Groups):
     """Groups by columns of any kind, or by none: a row of each is kept, and a Python object."""
 
     def __init__(self, by: tuple[str, ...], frame: Frame) -> None:
-        self.by = by
+        self.by, self.example = by, frame
         self.codes_of: dict[tuple[Any, ...], int] = {}
         self.rows = self._take(frame, np.zeros(0, np.int64))  # one per code, of the key columns
         self._columns: list[Column] | None = None  # of them
@@ -144,6 +154,9 @@ class RowGroups(Groups):
 
     def _take(self, frame: Frame, rows: Ints) -> Any:
         return open_frame(frame.select(list(self.by))).take(rows) if self.by else None
+
+    def code(self, key: tuple[Any, ...]) -> int | None:
+        return self.codes_of.get(key)
 
     def _append(self, frame: Frame, firsts: Ints) -> None:
         more = self._take(frame, firsts)

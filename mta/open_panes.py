@@ -23,12 +23,12 @@ from mta.engine import Ints
 from mta.frames import Answer, Frame, open_frame
 from mta.groups import make_groups
 from mta.kernels import Columns
-from mta.open_windows import EVER, OpenWindows, Revisions, WindowAxis
+from mta.open_windows import OpenWindows, Revisions, WindowAxis
 from mta.periodic import Calendar, Hopping, Landmark
 from mta.plan import Feed, Input, Output, Plan, State, check_types
+from mta.push import EVER, fitted, key_values
 from mta.rows import Chunk, Coders
 from mta.slider import AnswerOverflowError, RawAnswers
-from mta.stream import fitted, key_values
 
 # A group that has just become lazy should not become eager at once: the lower of the two bounds.
 _SLACK = 0.75
@@ -225,7 +225,26 @@ class OpenPanes(OpenWindows):
         if not len(made):
             return []
         order = np.lexsort((made.codes, made.places)) if self.panes.single else None
+        if self.ahead:
+            order = np.arange(len(made)) if order is None else order
+            complete = self.axis.complete_at(extents, wid[made.places[order]])
+            order = order[self.not_ahead(self._keys_of(made.codes[order]), complete)]
         return self._answers_of(extents, wid, made, order)
+
+    def close_group(self, key: tuple[Any, ...], done: int, now: int) -> list[list[Answer]]:
+        extents, wid = self._windows(done, now)
+        code = self.groups.code(key)
+        return [] if code is None else self._close_one(code, extents, wid)
+
+    def _close_one(self, code: int, extents: Extents, wid: Ints) -> list[list[Answer]]:
+        """The answers of one group over these windows."""
+        if not len(wid):
+            return []
+        start, end = window_edges(extents, wid)
+        if self.panes.single:
+            end = start + 1
+        made = self.panes.close_group(code, start, end)
+        return [self._answers_of(extents, wid, made, None)] if len(made) else []
 
     def _windows(self, done: int, now: int) -> tuple[Extents, Ints]:
         """The windows complete at `now` and not at `done` that may hold a bucket."""
@@ -260,13 +279,7 @@ class OpenPanes(OpenWindows):
             last += int(rows.repeats[at]) - 1
         low = max(first, self.axis.ended(extents, done - self.axis.within) + 1)
         wid = np.arange(low, min(last, self.axis.ended(extents, done)) + 1)
-        if not len(wid):
-            return []
-        start, end = window_edges(extents, wid)
-        if self.panes.single:
-            end = start + 1
-        made = self.panes.close_group(int(rows.codes[at]), start, end)
-        return [self._answers_of(extents, wid, made, None)] if len(made) else []
+        return self._close_one(int(rows.codes[at]), extents, wid)
 
     def _answers_of(
         self, extents: Extents, wid: Ints, made: Partials, order: Ints | None
@@ -280,8 +293,7 @@ class OpenPanes(OpenWindows):
             wid, codes = wid[order], codes[order]
 
         def keys() -> list[Any]:
-            frame = self.frame.build_numbered(self.groups.keys(codes), np.arange(len(codes)))
-            return key_values(open_frame(frame), self.spec.by, np.arange(len(codes)))
+            return self._keys_of(codes)
 
         def complete() -> Ints:
             return self.axis.complete_at(extents, wid)
@@ -292,6 +304,10 @@ class OpenPanes(OpenWindows):
             Answer("revision", self.numbers(len(wid), keys, complete)),
             *raw.answers(order),
         ]
+
+    def _keys_of(self, codes: Ints) -> list[Any]:
+        frame = self.frame.build_numbered(self.groups.keys(codes), np.arange(len(codes)))
+        return key_values(open_frame(frame), self.spec.by, np.arange(len(codes)))
 
     def _lower(self, output: Output, made: Partials, raw: RawAnswers, wid: Ints) -> None:
         """The answers of one output, and which of them are null."""

@@ -95,12 +95,13 @@ def follow(choice: Choice, rows: OpenRows) -> OpenWindows | None:
         return _tallies(rows)
     panes = OpenPanes(rows.axis, rows.plan, frame, rows.revisions, choice.plan)
     panes.add(panes.prepare(frame, rows.kept.ts), np.arange(len(rows.kept.ts)))
+    panes.ahead = rows.ahead
     return panes
 
 
 def _tallies(rows: OpenRows) -> OpenTallies:
     made = OpenTallies(rows.axis, rows.plan, rows.frame, rows.revisions)
-    made.kept = rows.kept
+    made.kept, made.ahead = rows.kept, rows.ahead
     return made
 
 

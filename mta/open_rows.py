@@ -19,11 +19,11 @@ from mta.buckets import edge_answers, key_answers, landmark_end, slide_windows
 from mta.engine import Batch, Ints
 from mta.errors import DataError
 from mta.frames import Answer, Frame, open_frame
-from mta.open_windows import NO_ROWS, OpenWindows, Revisions, WindowAxis, later
+from mta.open_windows import OpenWindows, Revisions, WindowAxis, later
 from mta.periodic import Landmark
 from mta.plan import Plan, check_types
+from mta.push import NO_ROWS, key_values
 from mta.slider import AnswerOverflowError, reordered
-from mta.stream import key_values
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,15 @@ class OpenRows(OpenWindows):
             high = min(high, landmark_end(extents, self.kept.ts))
         return self._run(self.kept, low, high)
 
+    def close_group(self, key: tuple[Any, ...], done: int, now: int) -> list[list[Answer]]:
+        every = self.kept
+        keys = key_values(open_frame(every.data), self.spec.by, np.arange(len(every.ts)))
+        self.kept = every.take(np.flatnonzero([mine == key for mine in keys]))
+        try:
+            return self.close(done, now)
+        finally:
+            self.kept = every
+
     def revise(self, rows: Kept, at: int, done: int) -> list[list[Answer]]:
         extents, t = self.axis.extents(self.kept.ts), rows.ts[at : at + 1]
         first, last = (int(wid[0]) for wid in extents.wids(t))
@@ -89,7 +98,7 @@ class OpenRows(OpenWindows):
         if self.spec.by:  # the row is the last that was added
             keys = key_values(open_frame(mates.data), self.spec.by, np.arange(len(mates.ts)))
             mates = mates.take(np.flatnonzero([key == keys[-1] for key in keys]))
-        return self._run(mates, low, high)
+        return self._run(mates, low, high, again=True)
 
     def forget(self, done: int) -> None:
         still_open = self._open_rows(done)
@@ -102,14 +111,19 @@ class OpenRows(OpenWindows):
             return np.zeros(0, np.bool_)
         return later(self.axis.windows_of(self.kept.ts)[3], self.axis.within) > done
 
-    def _run(self, kept: Kept, low: int, high: int) -> list[list[Answer]]:
-        """The answers of the windows low..high of these rows, in order of their ends."""
+    def _run(self, kept: Kept, low: int, high: int, again: bool = False) -> list[list[Answer]]:
+        """The answers of the windows low..high of these rows, in order of their ends; again: also
+        where a group is ahead."""
         if low > high:
             return []
         batch = Batch(self.spec, kept.data)
         assert batch.ts is not None
         extents = self.axis.extents(kept.ts)
         group, wid, lo, hi = extents.over(batch.ts, batch.offsets, False, high, low)
+        if self.ahead and not again:
+            keys, complete = self._keys_of(batch, group), self.axis.complete_at(extents, wid)
+            left = self.not_ahead(keys, complete)
+            group, wid, lo, hi = (array[left] for array in (group, wid, lo, hi))
         if not len(wid):
             return []
         order = np.lexsort((group, wid))
@@ -125,9 +139,7 @@ class OpenRows(OpenWindows):
             raise error.explain(f"number {wid[error.window]}") from None
 
         def keys() -> list[Any]:
-            firsts = batch.rows.to_input(batch.offsets[:-1])
-            known = key_values(batch.frame, self.spec.by, firsts)
-            return [known[g] for g in group.tolist()]
+            return self._keys_of(batch, group)
 
         def complete() -> Ints:
             return self.axis.complete_at(extents, wid)
@@ -139,6 +151,11 @@ class OpenRows(OpenWindows):
             Answer("revision", numbers),
             *raw.answers(None, batch.rows.to_input),
         ]
+
+    def _keys_of(self, batch: Batch, group: Ints) -> list[Any]:
+        firsts = batch.rows.to_input(batch.offsets[:-1])
+        known = key_values(batch.frame, self.spec.by, firsts)
+        return [known[g] for g in group.tolist()]
 
     def no_answers(self) -> list[Answer]:
         batch = Batch(self.spec, self.frame.take(NO_ROWS))

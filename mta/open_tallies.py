@@ -18,9 +18,10 @@ from mta.engine import Ints
 from mta.frames import Answer, Frame, open_frame
 from mta.open_panes import pane_length
 from mta.open_rows import Kept, OpenRows
-from mta.open_windows import NO_ROWS, Revisions, WindowAxis
+from mta.open_windows import Revisions, WindowAxis
 from mta.periodic import Calendar
 from mta.plan import Plan, State
+from mta.push import NO_ROWS
 
 # Rows are put together when there are as many new ones as old, and these at least.
 _FEW_ROWS = 1024
@@ -52,6 +53,9 @@ class OpenTallies(OpenRows):
 
     def close(self, done: int, now: int) -> list[list[Answer]]:
         return self._over_all_rows(lambda: super(OpenTallies, self).close(done, now))
+
+    def close_group(self, key: tuple[Any, ...], done: int, now: int) -> list[list[Answer]]:
+        return self._over_all_rows(lambda: super(OpenTallies, self).close_group(key, done, now))
 
     def revise(self, rows: Kept, at: int, done: int) -> list[list[Answer]]:
         return self._over_all_rows(lambda: super(OpenTallies, self).revise(rows, at, done))

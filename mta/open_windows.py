@@ -20,10 +20,7 @@ from mta.engine import Ints, Ticks
 from mta.frames import Answer, Frame
 from mta.periodic import Landmark, Periodic
 from mta.plan import Plan
-
-NEVER = -(2**63)  # before every time
-EVER = 2**63 - 1  # after every time
-NO_ROWS = np.zeros(0, np.int64)
+from mta.push import EVER, NEVER
 
 
 def later(times: Ints, by: int) -> Ints:
@@ -112,6 +109,8 @@ class OpenWindows:
         self.plan = plan
         self.frame = frame
         self.revisions = revisions
+        # Of groups that are ahead of the watermark: by when their windows have been answered.
+        self.ahead: dict[tuple[Any, ...], int] = {}
 
     def prepare(self, frame: Frame, ts: Ints) -> Any:
         """Rows as `add` takes them. All errors that they can have are raised here."""
@@ -124,6 +123,10 @@ class OpenWindows:
     def close(self, done: int, now: int) -> list[list[Answer]]:
         """The answers of the windows that are complete at `now` and were not at `done`, in order of
         their ends, in any number of parts."""
+        raise NotImplementedError
+
+    def close_group(self, key: tuple[Any, ...], done: int, now: int) -> list[list[Answer]]:
+        """The same of one group."""
         raise NotImplementedError
 
     def revise(self, rows: Any, at: int, done: int) -> list[list[Answer]]:
@@ -154,6 +157,11 @@ class OpenWindows:
     def fill(self, parts: list[bytes]) -> None:
         """Take what `to_parts` gave. ValueError: it is damaged."""
         raise NotImplementedError
+
+    def not_ahead(self, keys: list[tuple[Any, ...]], complete: Ints) -> Ints:
+        """Which of these windows, complete by then, have not been answered for their groups."""
+        ahead = np.array([self.ahead.get(key, NEVER) for key in keys], np.int64)
+        return np.flatnonzero(complete > ahead)
 
     def numbers(self, n: int, keys: Callable[[], list[Any]], complete: Callable[[], Ints]) -> Ints:
         """The column "revision" of n answers: of groups with these keys, complete by then."""

@@ -20,6 +20,7 @@ from mta.errors import SpecError
 
 LATE = ("drop", "revise", "error")
 COMBINE = ("min", "max")
+PER = ("stream", "group")
 _NEVER = -(2**63)  # before every time
 
 
@@ -33,6 +34,8 @@ class Watermark:
     source: str | None = None
     sources: tuple[Any, ...] = ()
     combine: str = "min"
+    punctuation: str | None = None
+    per: str = "stream"
 
     def __post_init__(self) -> None:
         for argument in ("delay", "idle_after", "max_ahead"):
@@ -43,6 +46,12 @@ class Watermark:
             raise SpecError(f"source: must be the name of a column, not {self.source!r}")
         if self.source is None and (self.sources or self.idle_after is not None):
             raise SpecError("source: sources and idle_after need the name of their column")
+        if self.punctuation is not None and not isinstance(self.punctuation, str):
+            raise SpecError(f"punctuation: must be the name of a column, not {self.punctuation!r}")
+        if self.per not in PER:
+            raise SpecError(f"per: must be one of {PER}, not {self.per!r}")
+        if self.per != "stream" and self.punctuation is None:
+            raise SpecError("per: needs the name of the column that marks punctuation")
         if self.combine not in COMBINE:
             raise SpecError(f"combine: must be one of {COMBINE}, not {self.combine!r}")
 

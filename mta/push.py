@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
-from dataclasses import asdict, replace
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -29,6 +29,16 @@ NO_ROWS = np.zeros(0, np.int64)
 _NAN = "NaN"  # what stands for it in keys: it is equal to itself
 
 SpecT = TypeVar("SpecT", bound=Streamed)
+
+
+@dataclass(frozen=True)
+class Punctuation:
+    """What a row says that is none: that no row will come before this time, of a source (None: of
+    any) or of a group."""
+
+    time: int
+    source: Hashable = None
+    key: tuple[Any, ...] | None = None
 
 
 class PushedStream(ABC, Generic[SpecT]):
@@ -74,7 +84,20 @@ class PushedStream(ABC, Generic[SpecT]):
 
     def push(self, data: Any) -> Any:
         """Take rows; the answers that became final."""
+        if self.watermark is not None and self.watermark.punctuation is not None:
+            return self._attempt(self._push_pieces, data)
         return self._attempt(self._push, data)
+
+    def _push_pieces(self, data: Any) -> Any:
+        """Take rows among which some are punctuation."""
+        answered = []
+        for rows, mark in self._pieces(open_frame(data)):
+            answered.append(self._push(rows.data))
+            if mark is not None and self.progress is not None:
+                self.progress.promise(mark.time, mark.source, mark.source is None)
+                answered.append(self._answer())
+        assert self.frame is not None
+        return self.frame.join(answered)
 
     def advance(self, to: Any, source: Hashable = None) -> Any:
         """Say that no row before this time will come (from a source): what is final by that.
@@ -164,6 +187,33 @@ class PushedStream(ABC, Generic[SpecT]):
                 _in_ticks(told.delay, ticks), _in_ticks(told.idle_after, ticks),
                 _in_ticks(told.max_ahead, ticks), told.sources, told.combine,
             )  # fmt: skip
+
+    def _pieces(self, frame: Frame) -> Iterator[tuple[Frame, Punctuation | None]]:
+        """The rows up to each punctuation, and what it says."""
+        name = None if self.watermark is None else self.watermark.punctuation
+        if name is None:
+            yield frame, None
+            return
+        frame.require(name, "punctuation")
+        column = frame.column(name)
+        if column.kind not in ("bool", "null") or column.values is None:
+            raise DataError(f"punctuation: column {name!r} is {column.dtype}, not booleans")
+        said = column.values != 0
+        start = 0
+        for row in np.flatnonzero(said if column.valid is None else said & column.valid).tolist():
+            mark = self._punctuation(open_frame(frame.take(np.array([row]))))
+            yield open_frame(frame.take(np.arange(start, row))), mark
+            start = row + 1
+        yield open_frame(frame.take(np.arange(start, frame.rows))), None
+
+    def _punctuation(self, row: Frame) -> Punctuation:
+        """What this one row says."""
+        assert self.watermark is not None
+        time = int(self._read_times(row)[0])
+        if self.watermark.per == "group":
+            return Punctuation(time, None, key_values(row, self.spec.by, np.zeros(1, np.int64))[0])
+        sources = self._sources(row)
+        return Punctuation(time, None if sources is None else sources[0])
 
     def _check_kind(self, frame: Frame) -> None:
         """Refuse another kind of data than that of the first push."""

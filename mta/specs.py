@@ -175,8 +175,10 @@ class Streamed(Spec):
         idle_after: str | Any = None,
         max_ahead: str | Any = None,
         source: str | None = None,
-        sources: Sequence[Any] = (),
+        sources: Sequence[Any] | None = (),
         combine: str = "min",
+        punctuation: str | None = None,
+        per: str = "stream",
     ) -> Self:
         """The same windows, whose stream learns from its rows how far time has come.
 
@@ -189,6 +191,9 @@ class Streamed(Spec):
         combine : "min" (default) over the sources that are not silent; "max"
         idle_after : a source that has sent nothing while time went on by this is silent
         max_ahead : a row further ahead of its source than this is not believed before a second one
+        punctuation : name of a column of booleans; a row where it is true is no row, but says that
+            none will come before its time, from its source
+        per : "stream" (default), or "group" where such a row speaks of its own group only
 
         Raises
         ------
@@ -198,9 +203,14 @@ class Streamed(Spec):
         if isinstance(delay, int) and delay == 0:
             delay = Duration(0, bool(self.lengths) and self.lengths[0].ticks)
         lengths = {"delay": delay, "idle_after": idle_after, "max_ahead": max_ahead}
-        parsed = {n: None if x is None else parse_duration(x, n) for n, x in lengths.items()}
-        names = (sources,) if isinstance(sources, str) else tuple(sources)
-        made = Watermark(**parsed, source=source, sources=names, combine=combine)
+        parsed: dict[str, Any] = {
+            n: None if x is None else parse_duration(x, n) for n, x in lengths.items()
+        }
+        names = (sources,) if isinstance(sources, str) else tuple(sources or ())
+        told: dict[str, Any] = {"punctuation": punctuation, "per": per}
+        if per == "group" and not self.by:
+            raise SpecError("per: 'group' is for specs with keys (by=)")
+        made = Watermark(**parsed, source=source, sources=names, combine=combine, **told)
         return replace(self, progress=made)
 
     def late(self, mode: str = "drop", *, within: str | Any = None) -> Self:
@@ -529,6 +539,8 @@ def _check_progress(window: Rolling) -> None:
     if window.on is None:
         call = "watermark" if window.progress is not None else "late"
         raise SpecError(f"{call}: rows without a time column (`on`) are never late")
+    if window.progress is not None and window.progress.per == "group":
+        raise SpecError("per: a trailing window's rows become final together; say it of the stream")
     lengths = [length for length in window.lengths if length.amount]
     if any(length.ticks != lengths[0].ticks for length in lengths):
         raise SpecError("range, lag and delays must all be times or all be ticks ('5i')")
