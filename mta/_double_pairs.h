@@ -35,7 +35,9 @@ MTA_INLINE void mta_minus(int wide, const mta_f4 *a, const mta_f4 *b, mta_f4 *ou
 
 /* out = a + b. */
 MTA_INLINE void mta_add(int wide, const mta_sum4 *a, const mta_sum4 *b, mta_sum4 *out) {
-    mta_f4 s = a->hi + b->hi, t = s - a->hi, u = s - t, v, w;
+    mta_f4 s = a->hi + b->hi, t, u, v, w;
+    mta_minus(wide, &s, &a->hi, &t);
+    u = s - t;
     mta_minus(wide, &a->hi, &u, &v);
     mta_minus(wide, &b->hi, &t, &w);
     out->lo = (a->lo + b->lo) + (v + w);

@@ -66,25 +66,32 @@ MTA_TWICE(void, mta_combine_moments, (mta_moments *out, const mta_moments *a, co
           out, a, b)
 
 /* Variance or standard deviation of each partial. */
-MTA_INLINE void mta_lower_spread_body(int wide, const mta_moments *part, int64_t rows, int64_t ddof,
-                                      int root, double *out) {
+MTA_INLINE void mta_lower_parts(int wide, const mta_moments *part, int64_t rows, double ddof, int root,
+                                double *out) {
+    const mta_divisor none = {{0.0}};
     mta_spreads w;
-    int64_t start, i, n;
-    memset(&w, 0, sizeof w);
+    int64_t start, i, j, n;
+    w.begun = w.done = 0;
     for (start = 0; start < rows; start += MTA_SPREADS) {
         n = rows - start < MTA_SPREADS ? rows - start : MTA_SPREADS;
-        for (i = 0; i < n; i++) {
-            w.n[i] = (double)part[start + i].n;
-            w.s1_hi[i] = part[start + i].s1_hi;
-            w.s1_lo[i] = part[start + i].s1_lo;
-            w.s2_hi[i] = part[start + i].s2_hi;
-            w.s2_lo[i] = part[start + i].s2_lo;
-        }
-        if (root)
-            mta_lower_spreads(wide, &w, n, 0, (double)ddof, 1, out + start);
-        else
-            mta_lower_spreads(wide, &w, n, 0, (double)ddof, 0, out + start);
+        for (i = 0; i < n; i += 4)
+            for (j = 0; j < 4; j++) { /* the last one again, up to a multiple of four */
+                const mta_moments *p = part + start + (i + j < n ? i + j : n - 1);
+                mta_spread4 *x = &w.sums[i / 4];
+                x->n[j] = (double)p->n;
+                x->s1_hi[j] = p->s1_hi, x->s1_lo[j] = p->s1_lo;
+                x->s2_hi[j] = p->s2_hi, x->s2_lo[j] = p->s2_lo;
+            }
+        mta_spreads_begin(wide, &w, n, &none, 0, 0, ddof, root, out + start);
     }
+    mta_spreads_end_body(wide, &w, ddof, root);
+}
+MTA_INLINE void mta_lower_spread_body(int wide, const mta_moments *part, int64_t rows, int64_t ddof,
+                                      int root, double *out) {
+    if (root)
+        mta_lower_parts(wide, part, rows, (double)ddof, 1, out);
+    else
+        mta_lower_parts(wide, part, rows, (double)ddof, 0, out);
 }
 MTA_TWICE(void, mta_lower_spread,
           (const mta_moments *part, int64_t rows, int64_t ddof, int root, double *out), part, rows,

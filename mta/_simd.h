@@ -116,6 +116,19 @@ MTA_INLINE void mta_mask(int wide, const uint8_t *valid, mta_i4 *mask) {
     for (i = 0; i < 4; i++) (*mask)[i] = -(int64_t)(valid[i] != 0);
 }
 
+/* Whether any bit of x is set. */
+#if defined(__x86_64__)
+MTA_WIDE static inline int mta_any_wide(const mta_i4 *x) {
+    return !_mm256_testz_si256((__m256i)*x, (__m256i)*x);
+}
+#endif
+MTA_INLINE int mta_any(int wide, const mta_i4 *x) {
+#if defined(__x86_64__)
+    if (wide) return mta_any_wide(x);
+#endif
+    return ((*x)[0] | (*x)[1] | (*x)[2] | (*x)[3]) != 0;
+}
+
 /* Whether lo and hi rise by one from each of n windows to the next. */
 MTA_INLINE int mta_is_steady_body(int wide, const int64_t *lo, const int64_t *hi, int64_t n) {
     int64_t i, first = lo[0], rows = hi[0] - first, other = 0;
@@ -126,7 +139,7 @@ MTA_INLINE int mta_is_steady_body(int wide, const int64_t *lo, const int64_t *hi
         any |= (front ^ at) | ((MTA_I4_CONST(hi + i) - front) ^ rows);
     }
     for (; i < n; i++) other |= (lo[i] - i - first) | (hi[i] - lo[i] - rows);
-    return (any[0] | any[1] | any[2] | any[3] | other) == 0;
+    return !mta_any(wide, &any) && !other;
 }
 MTA_TWICE(int, mta_is_steady, (const int64_t *lo, const int64_t *hi, int64_t n), lo, hi, n)
 

@@ -40,50 +40,62 @@ MTA_INLINE void mta_sqrt(int wide, const mta_f4 *x, mta_f4 *out) {
 #define MTA_SAFE (DBL_MAX / 4)
 #define MTA_EXACT 9007199254740992.0
 
-/* Some windows' counts and sums of deviations, and what becomes of them. */
-enum { MTA_SPREADS = 64 };
-typedef struct {
-    double n[MTA_SPREADS], s1_hi[MTA_SPREADS], s1_lo[MTA_SPREADS], s2_hi[MTA_SPREADS],
-        s2_lo[MTA_SPREADS], v_hi[MTA_SPREADS], v_lo[MTA_SPREADS];
-} __attribute__((aligned(64))) mta_spreads;
-
 /* What all windows of one count share. */
 typedef struct {
     mta_f4 n, divisor, inverse; /* the divisor is n (n - ddof) */
     mta_i4 odd;
 } mta_divisor;
 
-MTA_INLINE void mta_divide_by(const double *n, double ddof, mta_divisor *by) {
+/* Counts and sums of deviations of four windows. */
+typedef struct {
+    mta_f4 n, s1_hi, s1_lo, s2_hi, s2_lo;
+} mta_spread4;
+
+/* Windows four by four: their sums, and what becomes of them. Variances, roots, divisions and answers
+   follow MTA_BEHIND windows behind each other: each waits long for the one before, and a processor
+   looks only so many operations ahead. */
+enum { MTA_SPREADS = 64, MTA_BEHIND = 8 };
+enum { MTA_CROSSED = 1, MTA_ODD = 2 }; /* the second stands after the third; some are not like others */
+typedef struct {
+    mta_spread4 sums[MTA_SPREADS / 4]; /* of the windows to be begun */
+    double v_hi[MTA_SPREADS], v_lo[MTA_SPREADS], root[MTA_SPREADS], half[MTA_SPREADS];
+    uintptr_t out[MTA_SPREADS / 4];   /* where the answers go, and */
+    mta_spread4 odd[MTA_SPREADS / 4]; /* of those that MTA_ODD says so of, the sums */
+    int lanes[MTA_SPREADS / 4];       /* and how many they are */
+    int64_t begun, done;
+} __attribute__((aligned(64))) mta_spreads;
+
+/* What a loop has at hand. */
+typedef struct {
+    int64_t begun, done;
+    mta_divisor by;
+} mta_progress;
+
+MTA_INLINE void mta_divide_by(const mta_f4 *n, double ddof, mta_divisor *by) {
     mta_f4 left;
-    by->n = MTA_F4_CONST(n);
+    by->n = *n;
     left = by->n - ddof;
     by->divisor = by->n * left;
     by->inverse = 1.0 / by->divisor;
     by->odd = (mta_i4)(left <= 0.0) | (mta_i4)(by->divisor > MTA_EXACT);
 }
 
-/* The variances of four of them: (n s2 - s1^2) / (n (n - ddof)), as hi + lo. What comes out set in
-   `odd`, where a product may overflow or there are too few values, is for mta_odd_spread.
-   n s2 is not less than s1^2. s1's parts are normalised as if the low one were the lesser; where it is
-   not, s1 is so small beside n s2 that its last bits don't count. */
-MTA_INLINE void mta_variances(int wide, mta_spreads *w, int64_t i, const mta_divisor *by, mta_i4 *odd) {
-    mta_f4 s1 = MTA_F4(w->s1_hi + i), e1 = MTA_F4(w->s1_lo + i);
-    mta_f4 s2 = MTA_F4(w->s2_hi + i), e2 = MTA_F4(w->s2_lo + i);
-    mta_f4 x, p1, p2, s, t, m, me, q, v;
+/* The variances of four windows: (n s2 - s1^2) / (n (n - ddof)), as hi + lo. What comes out set in
+   *odd, where a product may overflow or there are too few values, is for mta_odd_spread.
+   n s2 is not less than s1^2, nor is the difference less than n s2 / (n + 1): for k is one of the
+   values, so its low part stays small beside it. */
+MTA_INLINE void mta_variances(int wide, const mta_spread4 *x, const mta_divisor *by, mta_spreads *w,
+                              int64_t i, mta_i4 *odd) {
+    mta_f4 s1 = x->s1_hi, e1 = x->s1_lo, s2 = x->s2_hi, e2 = x->s2_lo;
+    mta_f4 p1 = by->n * s2, p2 = s1 * s1, m, me, t, q, v;
     mta_i4 some;
-    x = s1 + e1;
-    e1 = e1 - (x - s1);
-    p1 = by->n * s2;
     mta_product_error(wide, &by->n, &s2, &p1, &s2);
     mta_fma(wide, &by->n, &e2, &s2, 0, &e2);
-    p2 = x * x;
-    mta_product_error(wide, &x, &x, &p2, &s1);
-    t = x + x;
-    mta_fma(wide, &t, &e1, &s1, 0, &e1);
-    s = p1 - p2;
-    me = ((p1 - s) - p2) + (e2 - e1);
-    m = s + me;
-    me = me - (m - s);
+    mta_product_error(wide, &s1, &s1, &p2, &t);
+    s1 = (s1 + s1) + e1;
+    mta_fma(wide, &s1, &e1, &t, 0, &e1);
+    m = p1 - p2;
+    me = ((p1 - m) - p2) + (e2 - e1);
     some = (mta_i4)(m > 0.0);
     m = (mta_f4)((mta_i4)m & some);
     me = (mta_f4)((mta_i4)me & some);
@@ -93,16 +105,25 @@ MTA_INLINE void mta_variances(int wide, mta_spreads *w, int64_t i, const mta_div
     v = q + t;
     MTA_F4(w->v_hi + i) = v;
     MTA_F4(w->v_lo + i) = t - (v - q);
-    *odd |= ~(mta_i4)(p1 < MTA_SAFE) | by->odd;
+    *odd = ~(mta_i4)(p1 < MTA_SAFE) | by->odd;
 }
 
-/* The root of hi + lo, as hi + lo: a step of Newton's method from the root of hi. */
-MTA_INLINE void mta_root(int wide, mta_f4 *hi, mta_f4 *lo) {
-    mta_f4 s, rest, t;
-    mta_sqrt(wide, hi, &s);
+/* The root s of the high part, and 1 / 2s. (The root of the least double is far above 1e-200, which
+   spares a division of 0 by 0.) */
+MTA_INLINE void mta_root(int wide, mta_spreads *w, int64_t i) {
+    mta_f4 s;
+    mta_sqrt(wide, &MTA_F4(w->v_hi + i), &s);
+    MTA_F4(w->root + i) = s;
+}
+MTA_INLINE void mta_half_inverse(mta_spreads *w, int64_t i) {
+    MTA_F4(w->half + i) = 0.5 / (MTA_F4(w->root + i) + 1e-200);
+}
+
+/* The root of hi + lo, as hi + lo: a step of Newton's method from s. */
+MTA_INLINE void mta_better_root(int wide, const mta_spreads *w, int64_t i, mta_f4 *hi, mta_f4 *lo) {
+    mta_f4 s = MTA_F4_CONST(w->root + i), rest, t;
     mta_fma(wide, &s, &s, hi, 1, &rest);
-    t = (mta_f4)((mta_i4)(0.5 / s) & (mta_i4)(*hi > 0.0));
-    t = (rest + *lo) * t;
+    t = (rest + *lo) * MTA_F4_CONST(w->half + i);
     *hi = s + t;
     *lo = t - (*hi - s);
 }
@@ -144,42 +165,89 @@ static inline double mta_odd_spread(double n, double ddof, double s1_hi, double 
     return mta_round(q, t - (q - s));
 }
 
-/* The answers of four windows from their variances. */
-MTA_INLINE void mta_spreads_out(int wide, const mta_spreads *w, int64_t i, int root, double *out) {
-    mta_f4 hi = MTA_F4_CONST(w->v_hi + i), lo = MTA_F4_CONST(w->v_lo + i), answer;
-    if (root) mta_root(wide, &hi, &lo);
-    mta_round_four(&hi, &lo, &answer);
-    MTA_F4(out) = answer;
+/* Put the answers of four windows, those that are odd made anew. */
+static __attribute__((noinline, cold, unused)) void mta_put_odd(const mta_spreads *w, int64_t i,
+                                                                double ddof, int root,
+                                                                double *answers, double *out) {
+    const mta_spread4 *x = &w->odd[i / 4];
+    int64_t j, at, lanes = w->lanes[i / 4];
+    for (j = 0; j < 4; j++) {
+        double n, s2;
+        at = w->out[i / 4] & MTA_CROSSED ? (j & 1) << 1 | j >> 1 : j;
+        n = x->n[at], s2 = x->s2_hi[at];
+        if (!(n * s2 < MTA_SAFE && n > ddof && n * (n - ddof) <= MTA_EXACT))
+            answers[j] = mta_odd_spread(n, ddof, x->s1_hi[at], x->s1_lo[at], s2, x->s2_lo[at], root);
+    }
+    memcpy(out, answers, lanes * sizeof(double));
 }
 
-/* The variances (or their roots) of n windows; same: all of one count. The roots follow some windows
-   behind: each waits long for its divisions, and a processor looks only so many operations ahead. */
-MTA_INLINE void mta_lower_spreads(int wide, mta_spreads *w, int64_t n, int same, double ddof, int root,
-                                  double *out) {
-    enum { BEHIND = 16 };
-    mta_i4 odd = {0, 0, 0, 0};
-    int64_t i, done = 0;
-    double four[4];
-    mta_divisor by;
-    mta_divide_by(w->n, ddof, &by);
-    for (i = 0; i < n; i += 4) {
-        if (!same) mta_divide_by(w->n + i, ddof, &by);
-        mta_variances(wide, w, i, &by, &odd);
-        if (i < BEHIND) continue;
-        mta_spreads_out(wide, w, done, root, out + done);
-        done += 4;
+/* The answers of the four windows at i. */
+MTA_INLINE void mta_spreads_out(int wide, const mta_spreads *w, int64_t i, double ddof, int root) {
+    mta_f4 hi = MTA_F4_CONST(w->v_hi + i), lo = MTA_F4_CONST(w->v_lo + i), answer;
+    uintptr_t place = w->out[i / 4];
+    double *out = (double *)(place & ~(uintptr_t)(MTA_CROSSED | MTA_ODD)), answers[4];
+    if (root) mta_better_root(wide, w, i, &hi, &lo);
+    mta_round_four(&hi, &lo, &answer);
+    if (place & MTA_CROSSED) answer = MTA_SHUFFLE(answer, answer, 0, 2, 1, 3);
+    if (!(place & MTA_ODD)) {
+        MTA_F4(out) = answer;
+        return;
     }
-    for (; done + 4 <= n; done += 4) mta_spreads_out(wide, w, done, root, out + done);
-    if (done < n) {
-        mta_spreads_out(wide, w, done, root, four);
-        memcpy(out + done, four, (n - done) * sizeof(double));
-    }
-    if (!(odd[0] | odd[1] | odd[2] | odd[3])) return;
-    for (i = 0; i < n; i++)
-        if (!(w->n[i] * w->s2_hi[i] < MTA_SAFE && w->n[i] > ddof &&
-              w->n[i] * (w->n[i] - ddof) <= MTA_EXACT))
-            out[i] = mta_odd_spread(w->n[i], ddof, w->s1_hi[i], w->s1_lo[i], w->s2_hi[i], w->s2_lo[i],
-                                    root);
+    MTA_F4(answers) = answer;
+    mta_put_odd(w, i, ddof, root, answers, out);
 }
+
+/* Four windows, of which `lanes` are answered at out. same: of the count of those before. */
+MTA_INLINE void mta_spreads_next(int wide, mta_spreads *w, mta_progress *turn, const mta_spread4 *x,
+                                 int same, int crossed, int lanes, double ddof, int root,
+                                 double *out) {
+    int64_t i = turn->begun & (MTA_SPREADS - 1);
+    mta_i4 odd;
+    if (!same) mta_divide_by(&x->n, ddof, &turn->by);
+    __builtin_prefetch(out + MTA_SOON_OUT, 1);
+    mta_variances(wide, x, &turn->by, w, i, &odd);
+    w->out[i / 4] = (uintptr_t)out | crossed;
+    if (lanes < 4 || mta_any(wide, &odd)) {
+        w->out[i / 4] = (uintptr_t)out | crossed | MTA_ODD;
+        w->odd[i / 4] = *x;
+        w->lanes[i / 4] = lanes;
+    }
+    turn->begun += 4;
+    if (root) { /* of what is not begun, nothing comes */
+        mta_root(wide, w, (i - MTA_BEHIND) & (MTA_SPREADS - 1));
+        mta_half_inverse(w, (i - 2 * MTA_BEHIND) & (MTA_SPREADS - 1));
+    }
+    if (turn->begun - turn->done <= (root ? 3 : 1) * MTA_BEHIND) return;
+    mta_spreads_out(wide, w, turn->done & (MTA_SPREADS - 1), ddof, root);
+    turn->done += 4;
+}
+
+/* Begin to answer n windows, whose sums are in *w. crossed: MTA_CROSSED or 0; same, by: they are all
+   of this count. */
+MTA_INLINE void mta_spreads_begin(int wide, mta_spreads *w, int64_t n, const mta_divisor *by, int same,
+                                  int crossed, double ddof, int root, double *out) {
+    mta_progress turn = {w->begun, w->done, *by};
+    int64_t i;
+    for (i = 0; i + 4 <= n; i += 4)
+        mta_spreads_next(wide, w, &turn, &w->sums[i / 4], same, crossed, 4, ddof, root, out + i);
+    if (i < n)
+        mta_spreads_next(wide, w, &turn, &w->sums[i / 4], same, crossed, (int)(n - i), ddof, root,
+                         out + i);
+    w->begun = turn.begun;
+    w->done = turn.done;
+}
+
+/* Answer all that are begun. */
+MTA_INLINE void mta_spreads_end_body(int wide, mta_spreads *w, double ddof, int root) {
+    int64_t i, from = w->begun - MTA_BEHIND;
+    for (i = from > w->done ? from : w->done; root && i < w->begun; i += 4)
+        mta_root(wide, w, i & (MTA_SPREADS - 1));
+    from -= MTA_BEHIND;
+    for (i = from > w->done ? from : w->done; root && i < w->begun; i += 4)
+        mta_half_inverse(w, i & (MTA_SPREADS - 1));
+    for (; w->done < w->begun; w->done += 4)
+        mta_spreads_out(wide, w, w->done & (MTA_SPREADS - 1), ddof, root);
+}
+MTA_TWICE(void, mta_spreads_end, (mta_spreads *w, double ddof, int root), w, ddof, root)
 
 #endif

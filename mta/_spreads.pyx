@@ -22,18 +22,28 @@ cdef extern from "_deviations.h":
         double s2_hi
         double s1_lo
         double s2_lo
+    ctypedef struct RowDeviations "mta_row_deviations":
+        pass
+    ctypedef struct Lowered "mta_spreads":
+        int64_t begun
+        int64_t done
     enum:
         SPAN "MTA_SPAN"
     void deviations_total "mta_deviations_total"(const double* x, const uint8_t* valid, int64_t n,
                                                  double k, Deviations* sum) nogil
     void both_chains "mta_both_chains"(const double* x, const uint8_t* x_valid, int64_t n,
-                                       const Deviations* after, Deviations* suffix,
+                                       const Deviations* after, RowDeviations* suffix,
                                        const double* y, const uint8_t* y_valid, int64_t m, double k,
-                                       Deviations* sum, Deviations* prefix) nogil
-    void answer_spread "mta_answer_spread"(const Deviations* suffix, const Deviations* prefix,
+                                       Deviations* sum, RowDeviations* prefix) nogil
+    void answer_spread "mta_answer_spread"(Lowered* w, const RowDeviations* suffix, int64_t first,
+                                           const RowDeviations* prefix, int64_t joined,
                                            const int64_t* lo, const int64_t* hi, const int64_t* count,
                                            int64_t n, bint steady, double ddof, bint root,
                                            double* out) nogil
+    void spreads_end "mta_spreads_end"(Lowered* w, double ddof, bint root) nogil
+
+cdef extern from "<stdlib.h>" nogil:
+    void* aligned_alloc(size_t alignment, size_t size)
 
 
 cdef struct Spreads:
@@ -51,8 +61,8 @@ cdef struct Spreads:
     int64_t end
     Deviations running
     int64_t joined
-    Deviations suffix[SPAN]
-    Deviations prefix[SPAN + 1]
+    RowDeviations suffix
+    RowDeviations prefix
 
 
 cdef class SpreadKernel(Kernel):
@@ -70,6 +80,7 @@ cdef class SpreadKernel(Kernel):
 
     cdef Lowering lowering
     cdef Spreads spreads
+    cdef Lowered* lowered    # one per answer
     cdef Vector floats       # integers as doubles
     cdef bint unsigned
     cdef Forest forest
@@ -85,6 +96,10 @@ cdef class SpreadKernel(Kernel):
         self.unsigned = source == "uint"
         self.floats = None if source == "float" else Vector()
         self.spreads.split = self.spreads.last = -1
+        self.lowered = <Lowered*> aligned_alloc(64, max(self.lowering.n, 1) * sizeof(Lowered))
+        if self.lowered == NULL:
+            raise MemoryError()
+        memset(self.lowered, 0, self.lowering.n * sizeof(Lowered))
 
     def __init__(self, Counter counter, str source, wanted):
         Kernel.__init__(self, counter)
@@ -92,6 +107,7 @@ cdef class SpreadKernel(Kernel):
     def __dealloc__(self):
         free(self.spreads.spans)
         free(self.parts)
+        free(self.lowered)
 
     def attach(self, columns, valid, int64_t first):
         if self.floats is not None:
@@ -143,15 +159,15 @@ cdef class SpreadKernel(Kernel):
         self.scan.lo = lo
         self.scan.hi = hi
         if self.forest is None:
-            spreads_slide(&self.scan, &self.spreads, self.lowering, counts, start, n)
+            spreads_slide(&self.scan, &self.spreads, self.lowering, self.lowered, counts, start, n)
             return -1
         self.forest.ops.slide(&self.forest.state, self.scan.values, self.scan.valid, 0, lo + start, hi + start,
                               n, self.parts)
         return self.lowering.run(self.forest.ops, &self.forest.state.how, self.parts, start, n, lo, hi, counts)
 
 
-cdef int spreads_slide(const Scan* scan, Spreads* h, Lowering lowering, const int64_t* counts,
-                       int64_t start, int64_t n) except -1 nogil:
+cdef int spreads_slide(const Scan* scan, Spreads* h, Lowering lowering, Lowered* lowered,
+                       const int64_t* counts, int64_t start, int64_t n) except -1 nogil:
     """Both halves measure deviations from the last value left of the split, which is in every window
     that the split serves: nothing has to be moved from one k to another."""
     cdef int64_t i = start, run, end
@@ -173,10 +189,12 @@ cdef int spreads_slide(const Scan* scan, Spreads* h, Lowering lowering, const in
                        scan.lo[i])
         for k in range(lowering.n):
             w = &lowering.wanted[k]
-            answer_spread(h.suffix - h.first, h.prefix - h.joined, &scan.lo[i], &scan.hi[i],
+            answer_spread(&lowered[k], &h.suffix, h.first, &h.prefix, h.joined, &scan.lo[i], &scan.hi[i],
                           counts + i if counts != NULL else NULL, run - i, steady, w.ddof,
                           w.what == STD, &w.out[i].f)
         i = run
+    for k in range(lowering.n):
+        spreads_end(&lowered[k], lowering.wanted[k].ddof, lowering.wanted[k].what == STD)
     return 0
 
 
@@ -234,10 +252,9 @@ cdef void extend_spreads(const Scan* scan, Spreads* h, int64_t end, int64_t hi, 
         h.first = lo
         h.end = end
         n = end - lo
-    h.prefix[0] = h.running
     both_chains(&scan.values[lo].f, valid_at(scan, lo), n, &h.spans[(h.split - end) // SPAN if end else 0],
-                h.suffix, &scan.values[h.last].f, valid_at(scan, h.last), hi - h.last, h.k, &h.running,
-                h.prefix + 1)
+                &h.suffix, &scan.values[h.last].f, valid_at(scan, h.last), hi - h.last, h.k, &h.running,
+                &h.prefix)
     h.joined = h.last
     h.last = max(h.last, hi)
 
