@@ -56,9 +56,36 @@ MTA_INLINE void mta_count_near(const uint8_t *marks, mta_counting *c, const int6
     c->inside = out[n - 1];
 }
 
-MTA_INLINE void mta_count_steady(const uint8_t *marks, mta_counting *c, int64_t n, int64_t *out) {
-    int64_t i, inside = c->inside;
-    for (i = 0; i < n; i++) {
+/* What enters less what leaves, summed up over 16 rows at a time. */
+#if defined(__x86_64__)
+MTA_WIDE static inline int64_t mta_count_steady_wide(const uint8_t *entered, const uint8_t *left,
+                                                     int64_t n, int64_t inside, int64_t *out) {
+    __m256i base = _mm256_set1_epi64x(inside);
+    int64_t i;
+    int k;
+    for (i = 0; i + 16 <= n; i += 16) {
+        __m128i d = _mm_sub_epi8(_mm_loadu_si128((const __m128i *)(entered + i)),
+                                 _mm_loadu_si128((const __m128i *)(left + i)));
+        d = _mm_add_epi8(d, _mm_slli_si128(d, 1));
+        d = _mm_add_epi8(d, _mm_slli_si128(d, 2));
+        d = _mm_add_epi8(d, _mm_slli_si128(d, 4));
+        d = _mm_add_epi8(d, _mm_slli_si128(d, 8));
+        for (k = 0; k < 16; k += 4, d = _mm_srli_si128(d, 4))
+            _mm256_storeu_si256((__m256i *)(out + i + k),
+                                _mm256_add_epi64(base, _mm256_cvtepi8_epi64(d)));
+        base = _mm256_set1_epi64x(out[i + 15]);
+    }
+    return i;
+}
+#endif
+MTA_INLINE void mta_count_steady(int wide, const uint8_t *marks, mta_counting *c, int64_t n,
+                                 int64_t *out) {
+    int64_t i = 0, inside = c->inside;
+#if defined(__x86_64__)
+    if (wide) i = mta_count_steady_wide(marks + c->last, marks + c->first, n, inside, out);
+    if (i) inside = out[i - 1];
+#endif
+    for (; i < n; i++) {
         inside += marks[c->last + i] - marks[c->first + i];
         out[i] = inside;
     }
@@ -76,7 +103,7 @@ MTA_INLINE void mta_count_windows_body(int wide, const uint8_t *marks, mta_count
         mta_count_to(marks, c, lo[i], hi[i]);
         out[i++] = c->inside;
         if (i < n && hi[i] > c->last && mta_is_steady_body(wide, lo + i - 1, hi + i - 1, n - i + 1)) {
-            mta_count_steady(marks, c, n - i, out + i);
+            mta_count_steady(wide, marks, c, n - i, out + i);
             return;
         }
         for (run = n; run > i && (hi[run - 1] - c->last > MTA_COUNTED ||

@@ -108,10 +108,22 @@ MTA_TWICE(void, mta_count_on, (int64_t start, int64_t stop, int64_t by, int64_t 
 
 /* Whether two of n times that follow each other are equal. */
 MTA_INLINE int mta_has_ties_body(int wide, const int64_t *ts, int64_t n) {
-    int64_t i, found = 0;
-    for (i = 1; i < n; i++) found |= ts[i] == ts[i - 1];
-    return (int)found;
+    int64_t i = 1, found = 0;
+    mta_i4 any = {0, 0, 0, 0};
+    for (; i + 4 <= n; i += 4) any |= MTA_I4_CONST(ts + i) == MTA_I4_CONST(ts + i - 1);
+    for (; i < n; i++) found |= ts[i] == ts[i - 1];
+    return mta_any(wide, &any) | (int)found;
 }
 MTA_TWICE(int, mta_has_ties, (const int64_t *ts, int64_t n), ts, n)
+
+/* Whether one of n times is before the one above it. */
+MTA_INLINE int mta_has_falls_body(int wide, const int64_t *ts, int64_t n) {
+    int64_t i = 1, found = 0;
+    mta_i4 any = {0, 0, 0, 0};
+    for (; i + 4 <= n; i += 4) any |= MTA_I4_CONST(ts + i) < MTA_I4_CONST(ts + i - 1);
+    for (; i < n; i++) found |= ts[i] < ts[i - 1];
+    return mta_any(wide, &any) | (int)found;
+}
+MTA_TWICE(int, mta_has_falls, (const int64_t *ts, int64_t n), ts, n)
 
 #endif

@@ -40,6 +40,7 @@ cdef class Counter:
     cdef Counting counting
     cdef int64_t counts[CHUNK]
     cdef int n
+    cdef bint asked         # some answer needs the counts
     cdef int64_t need[MAX_OUTPUTS]
     cdef uint8_t *mask[MAX_OUTPUTS]
     cdef int64_t *out[MAX_OUTPUTS]

@@ -40,8 +40,10 @@ cdef class Counter:
         cdef uint8_t[::1] mask
         cdef int64_t[::1] counts
         self.answers = answers
+        self.asked = False
         for k, (mask_array, counts_array) in enumerate(answers):
             mask, counts = mask_array, counts_array
+            self.asked |= mask is not None or counts is not None
             self.mask[k] = &mask[0] if mask is not None and mask.shape[0] else NULL
             self.out[k] = &counts[0] if counts is not None and counts.shape[0] else NULL
             self.full[k] = True
@@ -57,7 +59,7 @@ cdef class Counter:
         cdef int k
         if self.valid != NULL:
             count_windows(self.valid, &self.counting, lo + start, hi + start, n, counts)
-        elif self.n > 0:
+        elif self.asked:
             for i in range(n):
                 counts[i] = hi[start + i] - lo[start + i]
         for k in range(self.n):

@@ -4,6 +4,13 @@ from libc.string cimport memset
 
 import numpy as np
 
+cdef extern from "_fronts.h":
+    bint has_falls "mta_has_falls"(const int64_t* ts, int64_t n) nogil
+
+
+cdef enum:
+    STRETCH = 4096    # rows looked through at once
+
 
 cdef inline uint64_t mix(uint64_t x) noexcept nogil:
     """The finaliser of splitmix64: every input bit moves half the output bits."""
@@ -87,10 +94,14 @@ cdef void refill(int64_t[::1] slots, const int64_t[::1] seen, int64_t found) noe
 
 def first_fall(const int64_t[::1] ts):
     """The first row whose time is before that of the row above it; -1 where times never fall."""
-    cdef int64_t i
-    for i in range(1, ts.shape[0]):
-        if ts[i] < ts[i - 1]:
-            return i
+    cdef int64_t i, start, stop
+    for start in range(1, ts.shape[0], STRETCH):
+        stop = min(start + STRETCH, ts.shape[0])
+        if not has_falls(&ts[start - 1], stop - start + 1):
+            continue
+        for i in range(start, stop):
+            if ts[i] < ts[i - 1]:
+                return i
     return -1
 
 
