@@ -118,4 +118,18 @@ MTA_TWICE(void, mta_count_windows,
            int64_t *out),
           marks, c, lo, hi, n, out)
 
+/* The items, 0 where they are null. */
+MTA_INLINE void mta_fill_nulls_body(int wide, const int64_t *x, const uint8_t *valid, int64_t n,
+                                    int64_t *out) {
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        mta_i4 mask;
+        mta_mask(wide, valid + i, &mask);
+        MTA_I4(out + i) = MTA_I4_CONST(x + i) & mask;
+    }
+    for (; i < n; i++) out[i] = valid[i] ? x[i] : 0;
+}
+MTA_TWICE(void, mta_fill_nulls, (const int64_t *x, const uint8_t *valid, int64_t n, int64_t *out), x,
+          valid, n, out)
+
 #endif

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from mta._texts import text_codes
 from mta.errors import DataError
 from mta.frames import Answer, Column, Frame, null_column, plain_column
 
@@ -38,6 +39,9 @@ class ArrowFrame(Frame):
 
     def encode(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         return encode_arrow(name, self.data.column(name))
+
+    def text_codes(self, name: str) -> tuple[NDArray[np.int64], int] | None:
+        return arrow_text_codes(self.data.column(name))
 
     def one_column(self, native: Any) -> ArrowFrame:
         return ArrowFrame(pa.table({"values": native}))
@@ -132,10 +136,18 @@ def arrow_column(name: str, column: Any) -> Column:
     kinds = (pa.types.is_floating, pa.types.is_integer, pa.types.is_boolean)
     if not any(is_kind(dtype) for is_kind in kinds):
         return Column(name, "other", None, valid, dtype=dtype)
-    array = _one_array(column)
-    if valid is not None:
-        array = pc.fill_null(array, pa.scalar(0).cast(dtype))
-    return plain_column(name, array.to_numpy(zero_copy_only=False), valid, dtype)
+    return plain_column(name, plain_values(_one_array(column)), valid, dtype)
+
+
+def plain_values(array: Any) -> NDArray[Any]:
+    """The numbers of an Arrow array; where it is null, any."""
+    if pa.types.is_boolean(array.type):
+        array = pc.fill_null(array, False)
+    if not array.null_count:
+        values: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+        return values
+    dtype = array.type.to_pandas_dtype()
+    return np.frombuffer(array.buffers()[1], dtype)[array.offset : array.offset + len(array)]
 
 
 def _temporal(name: str, array: Any, valid: NDArray[np.bool_] | None) -> Column:
@@ -165,6 +177,26 @@ def encode_arrow(name: str, column: Any) -> tuple[NDArray[Any], NDArray[np.bool_
         raise DataError(f"by: column {name!r}: {column.type} can't be a key") from None
     filled = pc.fill_null(codes.cast(pa.int64()), 0)
     return filled.to_numpy(zero_copy_only=False), _validity(codes)
+
+
+def arrow_text_codes(column: Any) -> tuple[NDArray[np.int64], int] | None:
+    """As ``Frame.text_codes``, of an Arrow array or a chunked one."""
+    width = _TEXTS.get(column.type)
+    if width is None:
+        return None
+    chunks = _chunked(column).chunks
+    return text_codes([(width, len(c), c.offset, c.buffers()) for c in chunks])
+
+
+# The bytes of an offset; of views, 0.
+_TEXTS = {
+    pa.string(): 4,
+    pa.binary(): 4,
+    pa.large_string(): 8,
+    pa.large_binary(): 8,
+    pa.string_view(): 0,
+    pa.binary_view(): 0,
+}
 
 
 def arrow_times_like(column: Column, unit: str) -> Column:

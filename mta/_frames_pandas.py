@@ -51,6 +51,14 @@ class PandasFrame(Frame):
         codes, _ = pd.factorize(series)
         return codes.astype(np.int64), codes >= 0
 
+    def text_codes(self, name: str) -> tuple[NDArray[np.int64], int] | None:
+        series = self.data[name]
+        if not isinstance(series, pd.Series) or not _held_by_arrow(series.dtype):
+            return None
+        from mta._frames_arrow import arrow_text_codes
+
+        return arrow_text_codes(series.array.__arrow_array__())
+
     def one_column(self, native: Any) -> PandasFrame:
         return PandasFrame(pd.DataFrame({"values": native}))
 

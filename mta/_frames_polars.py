@@ -14,6 +14,8 @@ from mta._frames_objects import encode_objects
 from mta.errors import DataError
 from mta.frames import Answer, Column, Frame, null_column, plain_column
 
+MANY = 2**16  # answers that are worth importing pyarrow for
+
 
 class PolarsFrame(Frame):
     """A polars DataFrame."""
@@ -38,9 +40,7 @@ class PolarsFrame(Frame):
         plain = dtype.is_float() or dtype.is_integer() or dtype == pl.Boolean
         if not plain or str(dtype) in ("Int128", "UInt128"):  # which old releases do not have
             return Column(name, "other", None, valid, dtype=dtype, native=series)
-        if valid is not None:
-            series = series.fill_null(False if dtype == pl.Boolean else 0)
-        return plain_column(name, series.to_numpy(), valid, dtype)
+        return plain_column(name, _numbers(series), valid, dtype)
 
     def encode(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         series = self.data[name]
@@ -60,6 +60,17 @@ class PolarsFrame(Frame):
         else:
             codes = series.rank("dense")
         return codes.cast(pl.Int64).fill_null(0).to_numpy(), _validity(series)
+
+    def text_codes(self, name: str) -> tuple[NDArray[np.int64], int] | None:
+        series = self.data[name]
+        if series.dtype not in (pl.String, pl.Binary) or not find_spec("pyarrow"):
+            return None
+        from mta._frames_arrow import arrow_text_codes
+
+        levels = getattr(pl, "CompatLevel", None)  # old releases copy
+        return arrow_text_codes(
+            series.to_arrow(compat_level=levels.newest()) if levels else series.to_arrow()
+        )
 
     def one_column(self, native: Any) -> PolarsFrame:
         return PolarsFrame(native.alias("values").to_frame())
@@ -114,6 +125,17 @@ def _validity(series: pl.Series) -> NDArray[np.bool_] | None:
     return series.is_not_null().to_numpy() if series.null_count() else None
 
 
+def _numbers(series: pl.Series) -> NDArray[Any]:
+    """The values; of null, any."""
+    if series.null_count() == 0:
+        return series.to_numpy()
+    if not find_spec("pyarrow"):
+        return series.fill_null(False if series.dtype == pl.Boolean else 0).to_numpy()
+    from mta._frames_arrow import plain_values
+
+    return plain_values(series.to_arrow())
+
+
 def _temporal(dtype: Any) -> tuple[str, str]:
     if dtype == pl.Date:
         return "date", "d"
@@ -129,12 +151,25 @@ def _series(answer: Answer) -> pl.Series:
         return pl.Series(answer.name, answer.values.tolist(), pl.Binary)
     if answer.values.dtype == np.object_ and answer.like is None:
         return _objects(answer)
-    series = pl.Series(answer.name, answer.values)
-    if answer.valid is not None:
-        series = series.scatter(np.flatnonzero(~answer.valid), None)
+    series = _plain_series(answer)
     like = answer.like
     if like is not None:
         series = (series.cast(pl.Int32) if like.kind == "date" else series).cast(like.dtype)
+    return series
+
+
+def _plain_series(answer: Answer) -> pl.Series:
+    """Numbers; many of them without a copy, where pyarrow is there to hand them over."""
+    if len(answer.values) >= MANY and answer.values.dtype.kind in "fiu" and find_spec("pyarrow"):
+        import pyarrow as pa
+
+        mask = None if answer.valid is None else ~answer.valid
+        handed = pl.from_arrow(pa.array(answer.values, mask=mask))
+        assert isinstance(handed, pl.Series)
+        return handed.alias(answer.name)
+    series = pl.Series(answer.name, answer.values)
+    if answer.valid is not None:
+        series = series.scatter(np.flatnonzero(~answer.valid), None)
     return series
 
 

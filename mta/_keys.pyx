@@ -8,6 +8,10 @@ cdef extern from "_fronts.h":
     bint has_falls "mta_has_falls"(const int64_t* ts, int64_t n) nogil
 
 
+cdef extern from "_counts.h":
+    void fill_nulls "mta_fill_nulls"(const int64_t* x, const uint8_t* valid, int64_t n, int64_t* out) nogil
+
+
 cdef enum:
     STRETCH = 4096    # rows looked through at once
 
@@ -189,4 +193,24 @@ def spread(items, const int64_t[::1] places):
         narrow, narrow_out = items.view(np.uint8), out_array.view(np.uint8)
         for i in range(n):
             narrow_out[places[i]] = narrow[i]
+    return out_array
+
+
+def filled(items, const uint8_t[::1] valid):
+    """8-byte items with 0 where they are null."""
+    out_array = np.empty_like(items)
+    cdef const int64_t[::1] wide = items.view(np.int64)
+    cdef int64_t[::1] out = out_array.view(np.int64)
+    if wide.shape[0]:
+        fill_nulls(&wide[0], &valid[0], wide.shape[0], &out[0])
+    return out_array
+
+
+def filled_numbers(const double[::1] values):
+    """The values with 0 for NaN."""
+    out_array = np.empty(values.shape[0])
+    cdef double[::1] out = out_array
+    cdef int64_t i
+    for i in range(values.shape[0]):
+        out[i] = values[i] if values[i] == values[i] else 0.0
     return out_array

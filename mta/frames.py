@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mta._keys import factorize
+from mta._keys import factorize, filled
 from mta.errors import ColumnError, DataError
 
 # NumPy's names of the units that times are kept in, and ours.
@@ -140,7 +140,7 @@ def _filled(
 ) -> Column:
     """Nulls become 0, which is what the kernels of sums need them to be."""
     if valid is not None and not valid.all():
-        values = np.where(valid, values, values.dtype.type(0))
+        values = filled(np.ascontiguousarray(values), np.ascontiguousarray(valid))
     else:
         valid = None
     return Column(name, kind, np.ascontiguousarray(values), valid, unit, dtype)
@@ -163,6 +163,10 @@ class Frame:
     def encode(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         """Codes of a column that is "other", equal for equal values, and where it is not null."""
         raise NotImplementedError
+
+    def text_codes(self, name: str) -> tuple[NDArray[np.int64], int] | None:
+        """Dense group numbers of a column of texts that lie in Arrow's buffers; None: it is none."""
+        return None
 
     def one_column(self, native: Any) -> Frame:
         """A frame of the same kind with one column, whose native values these are."""
@@ -230,6 +234,9 @@ class Frame:
         return codes, groups
 
     def _codes_of(self, name: str) -> tuple[NDArray[np.int64], int]:
+        texts = self.text_codes(name)
+        if texts is not None:
+            return texts
         values, valid = self.key_values(name)
         if values.dtype.kind == "f":
             # One zero and one NaN, whatever their bits.

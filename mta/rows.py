@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mta._keys import factorize
+from mta._keys import factorize, filled_numbers
 from mta._sketch_kernel import Items
 from mta._vector import Vector
 from mta.errors import DataError
@@ -25,8 +25,7 @@ def fed_values(column: Column, feed: Feed) -> NDArray[Any]:
     """The values, 0 where null or, where NaN is skipped, NaN."""
     assert column.values is not None  # check_types has seen to it
     if feed.skip_nan and column.kind == "float":
-        values: NDArray[Any] = np.where(np.isnan(column.values), 0.0, column.values)
-        return values
+        return filled_numbers(column.values)
     return column.values
 
 
