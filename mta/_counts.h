@@ -94,15 +94,17 @@ MTA_INLINE void mta_count_steady(int wide, const uint8_t *marks, mta_counting *c
     c->inside = inside;
 }
 
-/* out[i] = the count in [lo[i], hi[i]), for n windows after that of *c; marks by row number. */
+/* out[i] = the count in [lo[i], hi[i]), for n windows after that of *c; marks by row number. steady: lo
+   and hi are known to rise by one. */
 MTA_INLINE void mta_count_windows_body(int wide, const uint8_t *marks, mta_counting *c,
-                                       const int64_t *lo, const int64_t *hi, int64_t n,
+                                       const int64_t *lo, const int64_t *hi, int64_t n, int steady,
                                        int64_t *out) {
     int64_t i = 0, run;
     while (i < n) {
         mta_count_to(marks, c, lo[i], hi[i]);
         out[i++] = c->inside;
-        if (i < n && hi[i] > c->last && mta_is_steady_body(wide, lo + i - 1, hi + i - 1, n - i + 1)) {
+        if (i < n && hi[i] > c->last &&
+            (steady || mta_is_steady_body(wide, lo + i - 1, hi + i - 1, n - i + 1))) {
             mta_count_steady(wide, marks, c, n - i, out + i);
             return;
         }
@@ -115,8 +117,21 @@ MTA_INLINE void mta_count_windows_body(int wide, const uint8_t *marks, mta_count
 }
 MTA_TWICE(void, mta_count_windows,
           (const uint8_t *marks, mta_counting *c, const int64_t *lo, const int64_t *hi, int64_t n,
-           int64_t *out),
-          marks, c, lo, hi, n, out)
+           int steady, int64_t *out),
+          marks, c, lo, hi, n, steady, out)
+
+/* Which of n counts are at least `least`; whether all are. */
+MTA_INLINE int mta_at_least_body(int wide, const int64_t *counts, int64_t n, int64_t least,
+                                 uint8_t *out) {
+    int64_t i, few = 0;
+    for (i = 0; i < n; i++) {
+        out[i] = counts[i] >= least;
+        few |= counts[i] - least;
+    }
+    return few >= 0;
+}
+MTA_TWICE(int, mta_at_least, (const int64_t *counts, int64_t n, int64_t least, uint8_t *out), counts,
+          n, least, out)
 
 /* The items, 0 where they are null. */
 MTA_INLINE void mta_fill_nulls_body(int wide, const int64_t *x, const uint8_t *valid, int64_t n,

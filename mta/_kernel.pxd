@@ -30,7 +30,9 @@ cdef extern from "_counts.h":
     ctypedef struct Counting "mta_counting":
         pass
     void count_windows "mta_count_windows"(const uint8_t* marks, Counting* c, const int64_t* lo,
-                                           const int64_t* hi, int64_t n, int64_t* out) nogil
+                                           const int64_t* hi, int64_t n, bint steady,
+                                           int64_t* out) nogil
+    bint at_least "mta_at_least"(const int64_t* counts, int64_t n, int64_t least, uint8_t* out) nogil
 
 
 cdef class Counter:
@@ -40,6 +42,7 @@ cdef class Counter:
     cdef Counting counting
     cdef int64_t counts[CHUNK]
     cdef int n
+    cdef bint steady        # as that of a scan
     cdef bint asked         # some answer needs the counts
     cdef int64_t need[MAX_OUTPUTS]
     cdef uint8_t *mask[MAX_OUTPUTS]

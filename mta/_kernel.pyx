@@ -6,7 +6,7 @@ the windows and the values alone: rows may come in any number of attachments, as
 the next window holds are there (and `KEPT` rows before them), and nothing changes.
 """
 from libc.stdlib cimport free, realloc
-from libc.string cimport memchr, memcpy
+from libc.string cimport memcpy
 
 from mta._bounds cimport Bounds
 
@@ -53,12 +53,11 @@ cdef class Counter:
         return self.full[k]
 
     cdef int step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) noexcept nogil:
-        cdef int64_t i, need
+        cdef int64_t i
         cdef int64_t* counts = self.counts
-        cdef uint8_t* mask
         cdef int k
         if self.valid != NULL:
-            count_windows(self.valid, &self.counting, lo + start, hi + start, n, counts)
+            count_windows(self.valid, &self.counting, lo + start, hi + start, n, self.steady, counts)
         elif self.asked:
             for i in range(n):
                 counts[i] = hi[start + i] - lo[start + i]
@@ -66,10 +65,7 @@ cdef class Counter:
             if self.out[k] != NULL:
                 memcpy(self.out[k] + start, counts, n * sizeof(int64_t))
             if self.mask[k] != NULL:
-                need, mask = self.need[k], self.mask[k] + start
-                for i in range(n):
-                    mask[i] = counts[i] >= need
-                self.full[k] &= memchr(mask, 0, n) == NULL
+                self.full[k] &= at_least(counts, n, self.need[k], self.mask[k] + start)
         return 0
 
 
@@ -182,6 +178,7 @@ def slide(Bounds bounds, counters, kernels, int64_t start=0, stop=None):
         with nogil:
             n = bounds.next(row, rows, lo, hi)
         for counter in counters:
+            counter.steady = bounds.steady
             with nogil:
                 counter.step(window, n, lo - window, hi - window)
         for kernel in kernels:

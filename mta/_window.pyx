@@ -6,6 +6,7 @@ from libc.stdint cimport int64_t
 from mta._core cimport MAX_PART, ForestOps, ForestState
 from mta._held cimport Held
 from mta._inside cimport REAL, InputState, RawColumn, Times
+from mta._many cimport as_array, insert_arrays, is_array, is_plain, plain_arrays, push_arrays, read_arrays
 from mta._monoids cimport Cell
 from mta._pushed cimport Answer, KernelState, StateForest, make_answer
 from mta._search cimport Search
@@ -46,6 +47,10 @@ cdef class Window(Held):
     numbers or None. A column of ints stays exact, and becomes one of floats with the first float.
     Times (for ``mta.last("1h")``) are datetimes, or integers for ranges like "60i"; they must not
     go back.
+
+    Rows may come many at once, an array for each value (``push(x=np.array([...]), ts=...)``): `push`
+    then gives arrays, with the answers after every row. They and the window are what pushing one by
+    one makes of them; over numbers, with ``mta.last`` or no policy, without a Python object per row.
 
     Answers are a named tuple, or the bare answer where `aggs` is one aggregate. They are the same
     doubles that ``mta.rolling`` gives for the same rows.
@@ -117,24 +122,31 @@ cdef class Window(Held):
         return self.back - self.front
 
     def insert(self, row=None, time=None, /, **columns):
-        """Append a row; nothing leaves.
+        """Append a row, or rows as arrays; nothing leaves.
 
         Raises
         ------
         DataError
-            The row can't be read, or its time is before the last one. The window is unchanged.
+            The row can't be read, or its time is before the last one. The window is unchanged; of
+            arrays, the rows above it are inside.
         """
         self.check_idle()
+        if self.gives_arrays(row, columns):
+            self.insert_many(row, time, columns)
+            return
         self.read(row, time, columns)
         self.append()
 
     def push(self, row=None, time=None, /, **columns):
-        """Insert a row, let the policy decide what leaves, and answer.
+        """Insert a row, let the policy decide what leaves, and answer; of arrays, row after row.
+
+        Null answers among arrays are NaN; among integers they are masked.
 
         Raises
         ------
         DataError
-            The row can't be read.
+            The row can't be read. Of arrays, this and what follows hold for the first such row: those
+            above it have been pushed.
         PolicyError
             The policy is not monotone.
         OverflowError
@@ -152,6 +164,8 @@ cdef class Window(Held):
             if (<RawColumn> self.raw[0]).type == REAL:
                 return self.push_quick(row, time)
         self.check_idle()
+        if self.gives_arrays(row, columns):
+            return self.push_many(row, time, columns)
         self.read(row, time, columns)
         if self.times is not None:
             self.evict_to(self.times.first_inside(self.front, self.back))
@@ -201,6 +215,54 @@ cdef class Window(Held):
             return None
         ops.query(s, part)
         return answer.lower_float(state.forest, part, self.back - self.front)
+
+    # ------------------------------------------------------------------ rows as arrays
+
+    cdef bint gives_arrays(self, row, dict columns) except -1:
+        """Whether what is given are rows, not one."""
+        if type(row) is float or type(row) is int:
+            return False
+        if type(row) is dict:
+            columns = <dict> row
+        elif row is not None:
+            return is_array(row)
+        if not columns:
+            return False
+        value = columns.get(self.names[0]) if self.names else next(iter(columns.values()))
+        return not (type(value) is float or type(value) is int) and is_array(value)
+
+    cdef object push_many(self, row, time, dict columns):
+        """An array per answer; row by row where there is more to do than computing."""
+        arrays, times, rows = read_arrays(self, row, time, columns)
+        if self.policy is None or isinstance(self.policy, Last):
+            plain = plain_arrays(self, arrays, times)
+            if plain is not None and is_plain(self, plain[0], rows):
+                return self.wrap(push_arrays(self, self.most, plain, rows))
+        answers = [self.push_row(one, None, None) for one in self.rows_of(arrays, times, rows)]
+        if self.make_result is None:
+            return as_array(answers)
+        return self.wrap([as_array([answer[k] for answer in answers]) for k in range(len(self.answers))])
+
+    cdef int insert_many(self, row, time, dict columns) except -1:
+        arrays, times, rows = read_arrays(self, row, time, columns)
+        plain = plain_arrays(self, arrays, times)
+        if plain is not None:
+            return insert_arrays(self, plain, rows)
+        for one in self.rows_of(arrays, times, rows):
+            self.read(one, None, None)
+            self.append()
+        return 0
+
+    cdef object rows_of(self, dict arrays, times, rows):
+        """Each as a dict of Python values (times stay NumPy's, which are finer)."""
+        columns = [array.tolist() for array in arrays.values()]
+        names = list(arrays)
+        if times is not None:
+            names.append(self.times.on)
+            columns.append(list(times) if times.dtype.kind == "M" else times.tolist())
+        if not names:
+            return [{} for _ in range(rows)]
+        return [dict(zip(names, values)) for values in zip(*columns)]
 
     def evict(self, int64_t n=1):
         """Drop the n oldest rows.
