@@ -86,9 +86,28 @@ MTA_INLINE void mta_lower_parts(int wide, const mta_moments *part, int64_t rows,
     }
     mta_spreads_end_body(wide, &w, ddof, root);
 }
+/* The same of one partial: not by way of memory, which would wait for it to be written. */
+MTA_INLINE void mta_lower_one(int wide, const mta_moments *p, double ddof, int root, double *out) {
+    double n = (double)p->n;
+    const mta_spread4 x = {{n, n, n, n},
+                           {p->s1_hi, p->s1_hi, p->s1_hi, p->s1_hi},
+                           {p->s1_lo, p->s1_lo, p->s1_lo, p->s1_lo},
+                           {p->s2_hi, p->s2_hi, p->s2_hi, p->s2_hi},
+                           {p->s2_lo, p->s2_lo, p->s2_lo, p->s2_lo}};
+    mta_f4 hi, lo;
+    mta_divisor by;
+    mta_i4 odd;
+    mta_divide_by(&x.n, ddof, &by);
+    mta_variances(wide, &x, &by, &hi, &lo, &odd);
+    if (root) mta_root(wide, &hi, &lo);
+    mta_round_four(&hi, &lo, &hi);
+    *out = odd[0] ? mta_odd_spread(n, ddof, p->s1_hi, p->s1_lo, p->s2_hi, p->s2_lo, root) : hi[0];
+}
 MTA_INLINE void mta_lower_spread_body(int wide, const mta_moments *part, int64_t rows, int64_t ddof,
                                       int root, double *out) {
-    if (root)
+    if (rows == 1)
+        mta_lower_one(wide, part, (double)ddof, root, out);
+    else if (root)
         mta_lower_parts(wide, part, rows, (double)ddof, 1, out);
     else
         mta_lower_parts(wide, part, rows, (double)ddof, 0, out);

@@ -84,8 +84,8 @@ MTA_INLINE void mta_divide_by(const mta_f4 *n, double ddof, mta_divisor *by) {
    *odd, where a product may overflow or there are too few values, is for mta_odd_spread.
    n s2 is not less than s1^2, nor is the difference less than n s2 / (n + 1): for k is one of the
    values, so its low part stays small beside it. */
-MTA_INLINE void mta_variances(int wide, const mta_spread4 *x, const mta_divisor *by, mta_spreads *w,
-                              int64_t i, mta_i4 *odd) {
+MTA_INLINE void mta_variances(int wide, const mta_spread4 *x, const mta_divisor *by, mta_f4 *hi,
+                              mta_f4 *lo, mta_i4 *odd) {
     mta_f4 s1 = x->s1_hi, e1 = x->s1_lo, s2 = x->s2_hi, e2 = x->s2_lo;
     mta_f4 p1 = by->n * s2, p2 = s1 * s1, m, me, t, q, v;
     mta_i4 some;
@@ -103,29 +103,28 @@ MTA_INLINE void mta_variances(int wide, const mta_spread4 *x, const mta_divisor 
     mta_fma(wide, &q, &by->divisor, &m, 1, &t);
     t = (t + me) * by->inverse;
     v = q + t;
-    MTA_F4(w->v_hi + i) = v;
-    MTA_F4(w->v_lo + i) = t - (v - q);
+    *hi = v;
+    *lo = t - (v - q);
     *odd = ~(mta_i4)(p1 < MTA_SAFE) | by->odd;
 }
 
-/* The root s of the high part, and 1 / 2s. (The root of the least double is far above 1e-200, which
-   spares a division of 0 by 0.) */
-MTA_INLINE void mta_root(int wide, mta_spreads *w, int64_t i) {
-    mta_f4 s;
-    mta_sqrt(wide, &MTA_F4(w->v_hi + i), &s);
-    MTA_F4(w->root + i) = s;
-}
-MTA_INLINE void mta_half_inverse(mta_spreads *w, int64_t i) {
-    MTA_F4(w->half + i) = 0.5 / (MTA_F4(w->root + i) + 1e-200);
-}
+/* 1 / 2s, of the root s of a variance. (That of the least double is far above 1e-200, which spares a
+   division of 0 by 0.) */
+MTA_INLINE void mta_half_inverse(const mta_f4 *s, mta_f4 *half) { *half = 0.5 / (*s + 1e-200); }
 
-/* The root of hi + lo, as hi + lo: a step of Newton's method from s. */
-MTA_INLINE void mta_better_root(int wide, const mta_spreads *w, int64_t i, mta_f4 *hi, mta_f4 *lo) {
-    mta_f4 s = MTA_F4_CONST(w->root + i), rest, t;
-    mta_fma(wide, &s, &s, hi, 1, &rest);
-    t = (rest + *lo) * MTA_F4_CONST(w->half + i);
-    *hi = s + t;
-    *lo = t - (*hi - s);
+/* The root of hi + lo, as hi + lo: a step of Newton's method from the root s of hi. */
+MTA_INLINE void mta_better_root(int wide, const mta_f4 *s, const mta_f4 *half, mta_f4 *hi, mta_f4 *lo) {
+    mta_f4 rest, t;
+    mta_fma(wide, s, s, hi, 1, &rest);
+    t = (rest + *lo) * *half;
+    *hi = *s + t;
+    *lo = t - (*hi - *s);
+}
+MTA_INLINE void mta_root(int wide, mta_f4 *hi, mta_f4 *lo) {
+    mta_f4 s, half;
+    mta_sqrt(wide, hi, &s);
+    mta_half_inverse(&s, &half);
+    mta_better_root(wide, &s, &half, hi, lo);
 }
 
 /* The same for one that is not like the others, with no product that might overflow. Finite values
@@ -186,7 +185,8 @@ MTA_INLINE void mta_spreads_out(int wide, const mta_spreads *w, int64_t i, doubl
     mta_f4 hi = MTA_F4_CONST(w->v_hi + i), lo = MTA_F4_CONST(w->v_lo + i), answer;
     uintptr_t place = w->out[i / 4];
     double *out = (double *)(place & ~(uintptr_t)(MTA_CROSSED | MTA_ODD)), answers[4];
-    if (root) mta_better_root(wide, w, i, &hi, &lo);
+    mta_f4 s = MTA_F4_CONST(w->root + i), half = MTA_F4_CONST(w->half + i);
+    if (root) mta_better_root(wide, &s, &half, &hi, &lo);
     mta_round_four(&hi, &lo, &answer);
     if (place & MTA_CROSSED) answer = MTA_SHUFFLE(answer, answer, 0, 2, 1, 3);
     if (!(place & MTA_ODD)) {
@@ -197,15 +197,30 @@ MTA_INLINE void mta_spreads_out(int wide, const mta_spreads *w, int64_t i, doubl
     mta_put_odd(w, i, ddof, root, answers, out);
 }
 
+/* The second stage, and the third, of the four windows at i; of what is not begun, nothing comes. */
+MTA_INLINE void mta_root_at(int wide, mta_spreads *w, int64_t i) {
+    mta_f4 v = MTA_F4(w->v_hi + (i & (MTA_SPREADS - 1))), s;
+    mta_sqrt(wide, &v, &s);
+    MTA_F4(w->root + (i & (MTA_SPREADS - 1))) = s;
+}
+MTA_INLINE void mta_half_inverse_at(mta_spreads *w, int64_t i) {
+    mta_f4 s = MTA_F4(w->root + (i & (MTA_SPREADS - 1))), half;
+    mta_half_inverse(&s, &half);
+    MTA_F4(w->half + (i & (MTA_SPREADS - 1))) = half;
+}
+
 /* Four windows, of which `lanes` are answered at out. same: of the count of those before. */
 MTA_INLINE void mta_spreads_next(int wide, mta_spreads *w, mta_progress *turn, const mta_spread4 *x,
                                  int same, int crossed, int lanes, double ddof, int root,
                                  double *out) {
     int64_t i = turn->begun & (MTA_SPREADS - 1);
+    mta_f4 hi, lo;
     mta_i4 odd;
     if (!same) mta_divide_by(&x->n, ddof, &turn->by);
     __builtin_prefetch(out + MTA_SOON_OUT, 1);
-    mta_variances(wide, x, &turn->by, w, i, &odd);
+    mta_variances(wide, x, &turn->by, &hi, &lo, &odd);
+    MTA_F4(w->v_hi + i) = hi;
+    MTA_F4(w->v_lo + i) = lo;
     w->out[i / 4] = (uintptr_t)out | crossed;
     if (lanes < 4 || mta_any(wide, &odd)) {
         w->out[i / 4] = (uintptr_t)out | crossed | MTA_ODD;
@@ -213,9 +228,9 @@ MTA_INLINE void mta_spreads_next(int wide, mta_spreads *w, mta_progress *turn, c
         w->lanes[i / 4] = lanes;
     }
     turn->begun += 4;
-    if (root) { /* of what is not begun, nothing comes */
-        mta_root(wide, w, (i - MTA_BEHIND) & (MTA_SPREADS - 1));
-        mta_half_inverse(w, (i - 2 * MTA_BEHIND) & (MTA_SPREADS - 1));
+    if (root) {
+        mta_root_at(wide, w, i - MTA_BEHIND);
+        mta_half_inverse_at(w, i - 2 * MTA_BEHIND);
     }
     if (turn->begun - turn->done <= (root ? 3 : 1) * MTA_BEHIND) return;
     mta_spreads_out(wide, w, turn->done & (MTA_SPREADS - 1), ddof, root);
@@ -241,10 +256,10 @@ MTA_INLINE void mta_spreads_begin(int wide, mta_spreads *w, int64_t n, const mta
 MTA_INLINE void mta_spreads_end_body(int wide, mta_spreads *w, double ddof, int root) {
     int64_t i, from = w->begun - MTA_BEHIND;
     for (i = from > w->done ? from : w->done; root && i < w->begun; i += 4)
-        mta_root(wide, w, i & (MTA_SPREADS - 1));
+        mta_root_at(wide, w, i);
     from -= MTA_BEHIND;
     for (i = from > w->done ? from : w->done; root && i < w->begun; i += 4)
-        mta_half_inverse(w, i & (MTA_SPREADS - 1));
+        mta_half_inverse_at(w, i);
     for (; w->done < w->begun; w->done += 4)
         mta_spreads_out(wide, w, w->done & (MTA_SPREADS - 1), ddof, root);
 }
