@@ -165,7 +165,7 @@ class Frame:
         raise NotImplementedError
 
     def text_codes(self, name: str) -> tuple[NDArray[np.int64], int] | None:
-        """Dense group numbers of a column of texts that lie in Arrow's buffers; None: it is none."""
+        """Dense group numbers of a column of texts in Arrow's buffers; None of any other."""
         return None
 
     def one_column(self, native: Any) -> Frame:

@@ -15,9 +15,11 @@ HIGHER_MAY = {
     # The engine of single rows: compiled because a push must cost about one Python call.
     "mta._pushed": {"mta.frames", "mta.items", "mta.kernels", "mta.plan"},
     "mta._held": {"mta._pushed"},
+    "mta._many": {"mta._held", "mta._pushed", "mta.errors"},
     "mta._search": {"mta._held", "mta._pushed", "mta.errors"},
     "mta._window": {
         "mta._held",
+        "mta._many",
         "mta._pushed",
         "mta._search",
         "mta.durations",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -63,15 +64,19 @@ def by_arrays(window, columns, cuts):
     """The answers by name, of one push per piece."""
     pieces = [
         window.push({name: values[a:b] for name, values in columns.items()})
-        for a, b in zip(cuts, cuts[1:], strict=False)
+        for a, b in pairwise(cuts)
     ]
     joined = [[x for part in parts for x in part.tolist()] for parts in zip(*pieces, strict=True)]
     return {name: bits(values) for name, values in zip(pieces[0]._fields, joined, strict=True)}
 
 
-def one_by_one(window, columns):
+def as_rows(columns):
     lists = [values.tolist() for values in columns.values()]
-    answers = [window.push(dict(zip(columns, row, strict=True))) for row in zip(*lists, strict=True)]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]
+
+
+def one_by_one(window, columns):
+    answers = [window.push(row) for row in as_rows(columns)]
     return {name: bits([getattr(a, name) for a in answers]) for name in answers[0]._fields}
 
 
@@ -106,9 +111,9 @@ def test_arrays_and_single_steps_take_turns(draw, sample, n):
     columns, cuts = sample
     columns = {name: columns[name] for name in ("x", "y")}
     window, other = (mta.Window(OF_FLOATS, mta.last(n)) for _ in range(2))
-    for a, b in zip(cuts, cuts[1:], strict=False):
+    for a, b in pairwise(cuts):
         piece = {name: values[a:b] for name, values in columns.items()}
-        rows = [dict(zip(piece, row, strict=True)) for row in zip(*[v.tolist() for v in piece.values()])]
+        rows = as_rows(piece)
         step = draw.draw(st.sampled_from(["push", "insert", "evict"]))
         if step == "push":
             window.push(piece)
@@ -143,7 +148,11 @@ def test_many_blocks_and_bare_answers():
     for policy, times in ((mta.last(1000), None), (mta.last("1000i"), np.arange(50_000))):
         window, other = mta.Window(agg.std("x"), policy), mta.Window(agg.std("x"), policy)
         got = window.push(x) if times is None else window.push(x, times)
-        rows = zip(x.tolist()) if times is None else zip(x.tolist(), times.tolist(), strict=True)
+        rows = (
+            zip(x.tolist(), strict=True)
+            if times is None
+            else zip(x.tolist(), times.tolist(), strict=True)
+        )
         expected = np.array([np.nan if (a := other.push(*row)) is None else a for row in rows])
         np.testing.assert_array_equal(got, expected)
 
