@@ -41,6 +41,8 @@ class ArrowFrame(Frame):
         return encode_arrow(name, self.data.column(name))
 
     def text_codes(self, name: str) -> tuple[NDArray[np.int64], int] | None:
+        if self.names().count(name) > 1:  # `column` refuses it
+            return None
         return arrow_text_codes(self.data.column(name))
 
     def one_column(self, native: Any) -> ArrowFrame:
