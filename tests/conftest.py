@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# What the examples share with the tests, such as generators of disorder; after all else.
+sys.path.append(str(Path(__file__).parent.parent / "examples"))
 
 COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("default", max_examples=200, **COMMON)
