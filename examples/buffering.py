@@ -73,6 +73,9 @@ class Buffering:
     aggregate : "count", "sum", "mean" or "max"
     drop : "consistent" or "generous", as above
     ordered : the rows come in order of time: nothing is sorted or checked
+
+    It counts the rows `received`, those `dropped` from all windows and, where slack is generous,
+    those `partly_dropped`: from some.
     """
 
     def __init__(
@@ -88,7 +91,7 @@ class Buffering:
         self.aggregate, self.drop, self.ordered = aggregate, drop, ordered
         self.latest = _NEVER
         self.closed_to = _NEVER  # windows that end here or before have been answered
-        self.received = self.dropped = 0
+        self.received = self.dropped = self.partly_dropped = 0
         self.rows = _NONE  # of all windows that were open, in order of time
         self.partly = _NONE  # that some windows, closed by then, do not hold
 
@@ -129,6 +132,7 @@ class Buffering:
             some = ~whole & ~lost
             if some.any():
                 self.partly = self.partly.with_more(new.take(some))
+                self.partly_dropped += int(some.sum())
             self.dropped += int(lost.sum())
         else:
             self.dropped += int((~whole).sum())
