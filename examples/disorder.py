@@ -198,6 +198,25 @@ def punctuate_sources(rows: Rows, every: int) -> Punctuation:
     return Punctuation(at[order], value[order], arrives[order], named[order])
 
 
+def meld(told: Punctuation, sources: int) -> Punctuation:
+    """What the punctuations of all sources say together: the least of them, as often as it rises.
+
+    That is Meld of Figure 8-2, whose rows pass as they come.
+    """
+    assert told.source is not None
+    said = np.full(sources, -GREATEST)
+    kept, values = [], []
+    least = -GREATEST
+    for k, (source, value) in enumerate(zip(told.source.tolist(), told.value, strict=True)):
+        said[source] = value
+        if said.min() > least:
+            least = int(said.min())
+            kept.append(k)
+            values.append(least)
+    which = np.array(kept, np.int64)
+    return Punctuation(told.at[which], np.array(values, np.int64), told.arrives[which])
+
+
 def behind(ts: Ints) -> Ints:
     """How far each row is behind the latest time before it; 0 where it is in order."""
     if not len(ts):

@@ -108,14 +108,13 @@ def hopping(length: int, slide: int, by: str | None = None) -> Any:
 class Steps:
     """Says on stderr what is being done: over the line before, where someone is watching."""
 
-    def __init__(self, total: int) -> None:
-        self.total, self.done = total, 0
+    def __init__(self) -> None:
+        self.begun = time.monotonic()
         self.watched = sys.stderr.isatty()
 
     def __call__(self, what: str) -> None:
         """Begin with the next of the steps."""
-        self.done += 1
-        line = f"[{self.done:>{len(str(self.total))}}/{self.total}] {what}"
+        line = f"[{time.monotonic() - self.begun:5.0f} s] {what}"
         sys.stderr.write(f"\r\033[K{line}" if self.watched else f"{line}\n")
         sys.stderr.flush()
 

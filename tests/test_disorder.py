@@ -13,13 +13,13 @@ import pytest
 from disorder import Rows
 from hypothesis import given
 from hypothesis import strategies as st
+from paper_streams import PLANS, open_stream, part
 
 import mta
 from mta import agg
 
 SEEDS = st.integers(0, 2**32 - 1)
 TIMES = st.lists(st.integers(-20, 60), max_size=25).map(lambda ts: np.sort(np.array(ts, np.int64)))
-PLANS = ("rows",)  # the physical plans of a stream, which must not differ
 
 
 def rng(seed):
@@ -151,6 +151,24 @@ def test_punctuation_of_each_source(rows, every):
 
 
 @given(any_rows(), st.integers(1, 9))
+def test_melded_punctuation_is_the_least_of_the_sources(rows, every):
+    each = disorder.punctuate_sources(rows, every)
+    if each.source is None:
+        return
+    told = disorder.meld(each, 3)
+    assert (np.diff(told.value) > 0).all()
+    said = {}
+    for k in range(len(each)):
+        said[int(each.source[k])] = int(each.value[k])
+        known = told.value[: np.searchsorted(told.at, each.at[k], side="right")]
+        if k + 1 == len(each) or each.at[k + 1] > each.at[k]:
+            least = min(said.values()) if len(said) == 3 else None
+            assert (known[-1] if len(known) else None) == least
+    for at, value in zip(told.at, told.value, strict=True):
+        assert (rows.ts[at:] >= value).all()
+
+
+@given(any_rows(), st.integers(1, 9))
 def test_parts_are_all_rows(rows, every):
     told = disorder.punctuate(rows, every)
     parts = list(told.parts(len(rows)))
@@ -213,17 +231,9 @@ def test_flights_come_as_they_left():
 # ------------------------------------------------------------------------------- what it is for
 
 
-def stream(spec, plan):
-    return spec.stream() if plan == "rows" else spec.stream(plan=plan)
-
-
 def columns(rows, keys):
     numbers = np.arange(len(rows))
     return {"t": rows.ts, "k": keys, "s": rows.source, "x": numbers * 0.1, "i": numbers}
-
-
-def part(of, rows):
-    return {name: column[rows] for name, column in of.items()}
 
 
 def listed(answers):
@@ -247,7 +257,7 @@ def test_punctuated_rows_in_any_order_are_answered_as_sorted_ones(
         n=agg.count(), total=agg.sum("x"), least=agg.min("i"), most=agg.max("i")
     )
     told = (disorder.punctuate_sources if apart else disorder.punctuate)(rows, slide)
-    of, op = columns(rows, keys), stream(spec, plan)
+    of, op = columns(rows, keys), open_stream(spec, plan)
     op.push(part(of, slice(0, 0)))
     got, named = [], [None] * (len(told) + 1) if told.source is None else [*told.source, None]
     for (some, value), source in zip(told.parts(n), named, strict=True):
