@@ -1,0 +1,28 @@
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mta._partials import Layout, Partials
+
+class LowTable:
+    layout: Layout
+    slots: int
+    every: int
+    def __init__(self, layout: Layout, slots: int, every: int = 0) -> None: ...
+    def add(
+        self,
+        codes: NDArray[np.int64],
+        panes: NDArray[np.int64],
+        feeds: list[NDArray[Any]],
+        counted: list[NDArray[np.uint8] | None],
+    ) -> None: ...
+    def complete(self, before: int) -> None: ...
+    def flush(self, before: int) -> None: ...
+    def take(self) -> Partials: ...
+    @property
+    def least(self) -> int: ...
+    @property
+    def held(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
