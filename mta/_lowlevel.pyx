@@ -5,7 +5,7 @@ from libc.stdlib cimport free, malloc
 
 from mta._partials cimport (
     Layout, Partials, Pool, Shape, clear_entry, code_of, lift_into, pool_init, pool_release,
-    record_head, release_entry,
+    record_head, release_entry, rows_of,
 )
 
 import numpy as np
@@ -42,8 +42,8 @@ cdef struct State:
 
 
 cdef class LowTable:
-    """A fixed number of partials, each in the slot that the hash of its group and pane says. A row whose
-    slot is taken by another (group, pane) puts that one's partial out and takes the slot.
+    """A fixed number of partials, each in the slot that the hash of its group and pane says, or in the one
+    beside it. A row that finds both taken by others puts the partial of one out and takes its slot.
 
     layout : what a partial is made of
     slots : how many there are
@@ -131,13 +131,16 @@ cdef class LowTable:
             st.position = st.since = 0
 
     def flush(self, int64_t before):
-        """Put out every partial of a pane that starts before this: O(slots)."""
+        """Put out every partial of a pane that starts before this. Returns the first of which something
+        is left; the greatest int64: there is none. O(slots)."""
         cdef State* st = &self.state
-        cdef int64_t i
+        cdef int64_t i, least = EMPTY
         with nogil:
             for i in range(st.slots):
                 if st.pane[i] < before:
                     put_out(st, i, self.out)
+                least = min(least, st.pane[i])
+        return least
 
     def take(self):
         """The partials that have gone out since this was asked last; their places are the panes."""
@@ -145,14 +148,9 @@ cdef class LowTable:
         return made
 
     @property
-    def least(self):
-        """The start of the first pane of which something is held; the greatest int64: nothing is."""
-        cdef State* st = &self.state
-        cdef int64_t i, least = EMPTY
-        with nogil:
-            for i in range(st.slots):
-                least = min(least, st.pane[i])
-        return least
+    def swept(self):
+        """Whether slow flush has been through the table since panes were last called complete."""
+        return self.every > 0 and self.state.position == self.slots
 
     @property
     def held(self):
@@ -189,13 +187,38 @@ cdef inline int64_t slot_of(const State* st, int32_t code, int64_t pane) noexcep
 cdef inline int take_row(State* st, int64_t pane, const int64_t* record, Partials out) except -1 nogil:
     cdef int32_t code = <int32_t> record[0]
     cdef int64_t i = slot_of(st, code, pane)
-    cdef char* mine = st.entry + i * st.shape.size
-    if st.pane[i] != pane or code_of(mine) != code:
+    cdef char* mine
+    if not is_of(st, i, code, pane):
+        i = choose(st, i, code, pane)
+    mine = st.entry + i * st.shape.size
+    if not is_of(st, i, code, pane):
         if st.pane[i] != EMPTY:
             put_out(st, i, out)
         clear_entry(st.shape, mine, code)
         st.pane[i] = pane
     return lift_into(st.shape, mine, record, &st.pool)
+
+
+cdef inline bint is_of(const State* st, int64_t i, int32_t code, int64_t pane) noexcept nogil:
+    return st.pane[i] == pane and code_of(st.entry + i * st.shape.size) == code
+
+
+cdef inline int64_t choose(State* st, int64_t i, int32_t code, int64_t pane) noexcept nogil:
+    """Slot i, which another has, or its neighbour: the one of this group and pane; a free one; the one
+    that had better make room, that of the earlier pane or else of fewer rows, so that large groups
+    stay."""
+    cdef int64_t other = i ^ 1
+    if other >= st.slots or st.pane[i] == EMPTY and not is_of(st, other, code, pane):
+        return i
+    if st.pane[other] == EMPTY or is_of(st, other, code, pane):
+        return other
+    if st.pane[i] != st.pane[other]:
+        return i if st.pane[i] < st.pane[other] else other
+    return i if rows_at(st, i) <= rows_at(st, other) else other
+
+
+cdef inline int64_t rows_at(State* st, int64_t i) noexcept nogil:
+    return rows_of(st.entry + i * st.shape.size, st.shape)[0]
 
 
 cdef int put_out(State* st, int64_t i, Partials out) except -1 nogil:

@@ -51,8 +51,8 @@ def test_what_goes_out_is_what_came_in(
             draws.draw(st.sampled_from([table.complete, table.flush]))(before)
         assert table.held <= slots
         parts.append(table.take())
-    table.flush(NOTHING)
-    assert (table.held, table.least) == (0, NOTHING)
+    assert table.flush(NOTHING) == NOTHING
+    assert table.held == 0
     parts.append(table.take())
     assert same(downstream(parts), windows(direct))
 
@@ -63,11 +63,12 @@ def test_a_flush_leaves_none_of_an_earlier_pane(rows: list[Row], slots: int, bef
     add(table, rows)
     held = table.held
     gone = len(table.take())
-    table.flush(before)
+    least = table.flush(before)
     out = table.take()
     assert (out.places < before).all()
     assert table.held == held - len(out)
-    assert table.least >= before or table.held == 0
+    assert least >= before
+    assert least in {pane for _, pane, *_ in rows} or table.held == 0
     assert gone + held <= len(rows)
 
 
@@ -90,12 +91,14 @@ def test_rows_of_one_group_and_pane_take_one_slot_and_do_not_go_out() -> None:
 def test_slow_flush_puts_one_out_after_every_so_many_rows(every: int) -> None:
     """Of complete panes only; it finds all within as many rows as there are times `every`."""
     table = LowTable(layout(), 200, every)
+    assert table.swept
     one_each(table, range(100), 0)
     held = table.held
     table.take()
     one_each(table, [0] * 1000, 0)
     assert len(table.take()) <= 1  # pane 0 may go on
     table.complete(1)
+    assert not table.swept
     out = []
     for _ in range(every * (held + 2)):
         one_each(table, [5], 10)
@@ -104,7 +107,8 @@ def test_slow_flush_puts_one_out_after_every_so_many_rows(every: int) -> None:
     assert sum(out) == held
     for k in range(len(out) - every):
         assert sum(out[k : k + every]) <= 1 + (k == 0)  # the first may have been there for long
-    assert table.least == 10
+    assert table.swept
+    assert table.flush(0) == 10
 
 
 def test_lazy_flush_puts_out_on_collision_only() -> None:
@@ -118,8 +122,8 @@ def test_lazy_flush_puts_out_on_collision_only() -> None:
     one_each(table, range(50), 1)
     out = table.take()
     assert 0 < (out.places == 0).sum() < held  # some, by the groups that came
-    table.flush(1)
-    assert table.least == 1
+    assert table.flush(1) == 1
+    assert not table.swept
 
 
 def test_it_never_grows() -> None:
