@@ -14,6 +14,7 @@ mpl.use("agg")  # a file, no screen
 import matplotlib.pyplot as plt
 from matplotlib.ticker import FuncFormatter, NullLocator
 from paper_accuracy import Outcome
+from paper_lowlevel import Rate
 from paper_skew import Cost
 from paper_speed import BUFFERING, SCAN, Times
 
@@ -23,6 +24,7 @@ COLOURS = {
     BUFFERING: "#b7791f", SCAN: MUTED, "punctuation": "#1f6f5c", "generous slack": "#2a6fb0",
     "consistent slack": "#c0392b",
 }  # fmt: skip
+WAY_COLOURS = {"in order": "#c0392b", "slow flush": "#1f6f5c", "lazy flush": "#2a6fb0"}
 NAMES = {
     "rows": "rows kept", "wid": "WID", "paned": "Paned-WID", "adapt": "AdaptWID",
     BUFFERING: "buffering (NumPy)", SCAN: "scan",
@@ -174,6 +176,35 @@ def _by_plan(
         axes.plot(x, y, "o-", ms=4, lw=2, color=COLOURS[plan])
         lines.append((NAMES[plan], COLOURS[plan], x[-1], y[-1]))
     return lines
+
+
+def low_level(rates: Sequence[Rate], path: Path) -> None:
+    """Figure 8-7: the rate by groups, a panel for every size of the table."""
+    sizes = sorted({r.size for r in rates})
+    figure, panels = plt.subplots(1, len(sizes), figsize=(12, 4.8), dpi=110, sharey=True)
+    for axes, size in zip(panels, sizes, strict=True):
+        lines = []
+        for way, colour in WAY_COLOURS.items():
+            mine = [r for r in rates if r.size == size and r.way == way]
+            x, y = [r.groups / 1000 for r in mine], [r.million for r in mine]
+            axes.plot(x, y, "o-", ms=4, lw=2, color=colour)
+            lines.append((way, colour, x[-1], y[-1]))
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.xaxis.set_major_locator(plt.FixedLocator(x))
+        axes.xaxis.set_minor_locator(NullLocator())
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(_plain())
+        axes.set_xlabel("groups, thousands", color=INK)
+        axes.set_title(f"{size:g} slots a group", loc="left", fontsize=11, color=INK)
+        _plain_axes(axes)
+        axes.grid(axis="y", which="minor", color=GRID, linewidth=0.4)
+    panels[0].set_ylabel("highest rate without a loss,\nmillion rows a second", color=INK)
+    _headline(figure, "Low-level aggregation: what may go out late smooths the work")
+    figure.tight_layout(rect=(0, 0, 0.95, 0.93))
+    _name_ends(panels[-1], lines)
+    figure.savefig(path)
+    plt.close(figure)
 
 
 # ---- what all share --------------------------------------------------------------------------

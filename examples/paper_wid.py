@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import paper_accuracy
+import paper_lowlevel
 import paper_picture
 import paper_skew
 import paper_speed
@@ -145,12 +146,34 @@ def figure_6_19(job: Job) -> Table:
     return [head, *lines]
 
 
+def figure_8_7(job: Job) -> Table:
+    """The rate of low-level aggregation: in order, slow flush, lazy flush."""
+    groups = [max(int(g * min(job.scale, 1.0)), 500) for g in paper_lowlevel.GROUPS]
+    rows = job.rows(4_000_000, 20_000)
+    rates = paper_lowlevel.measure(rows, 4, groups, min(job.repeats, 2), job.progress)
+    paper_picture.low_level(rates, job.picture("8-7"))
+    head = [
+        "slots a group", "groups", "way", "million rows/s", "busy, %", "ns a row",
+        "longest batch, ms", "partials a row", "ns to merge one",
+    ]  # fmt: skip
+    order = sorted(rates, key=lambda r: (r.size, r.groups))
+    lines = [
+        [
+            f"{r.size:g}", f"{r.groups}", r.way, f"{r.million:.2f}", f"{r.busy:.0f}",
+            f"{r.nanoseconds:.0f}", f"{r.pause:.2f}", f"{r.out:.3f}", f"{r.downstream:.0f}",
+        ]
+        for r in order
+    ]  # fmt: skip
+    return [head, *lines]
+
+
 FIGURES: dict[str, Callable[[Job], Table]] = {
     "6-10": figure_6_10,
     "6-11": figure_6_11,
     "6-12": figure_6_12,
     "6-15": figure_6_15,
     "6-19": figure_6_19,
+    "8-7": figure_8_7,
     "flights": figure_flights,
 }
 

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"the example needs {', '.
 
 if not MISSING:
     import paper_accuracy
+    import paper_lowlevel
     import paper_skew
     import paper_speed
     import paper_wid
@@ -94,6 +95,24 @@ def test_skewed_groups():
     answers = {(c.query, c.data, c.skew): c.answers for c in costs}
     assert answers["Q6-7", "DS5", 0] > 3 * answers["Q6-7", "DS1", 0]
     assert answers["Q6-8", "DS5", 0] > 2 * answers["Q6-8", "DS1", 0]
+
+
+@pytest.mark.parametrize("way", ["in order", "slow flush", "lazy flush"])
+def test_low_level_aggregation(way):
+    """Whatever goes out when, the groups are counted rightly, or it raises."""
+    codes = np.random.default_rng(1).integers(0, 300, 20_000)
+    small, large = (
+        paper_lowlevel.run(way, codes, 6_000, slots, check=True) for slots in (150, 1200)
+    )
+    assert small.partials > 2 * large.partials > 0
+
+
+def test_the_highest_rate_is_what_the_ring_buffer_bears():
+    seconds = np.full(1000, 1e-4)
+    even = paper_lowlevel.BATCH / 1e-4
+    assert paper_lowlevel.highest_rate(seconds) == pytest.approx(even)
+    seconds[500] = 0.5  # one long pause: while it lasts the buffer must not run over
+    assert paper_lowlevel.highest_rate(seconds) == pytest.approx(paper_lowlevel.RING / 0.5, rel=0.1)
 
 
 def test_plans_that_answer_otherwise_are_found():
