@@ -23,7 +23,7 @@ cdef extern from *:
 cdef enum:
     MOST_FEEDS = 64
     AHEAD = 8          # rows whose slots are fetched before it is their turn: a slot is a cache miss
-    LOOK = 256         # slots that slow flush looks at, at most, before the next row
+    LOOK = 32          # slots that slow flush looks at, at most, before the next row
 
 cdef int64_t EMPTY = INT64_MAX    # the pane of a free slot: later than all
 
