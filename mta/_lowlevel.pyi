@@ -2,14 +2,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Self, disjoint_base
 
 from mta._partials import Layout, Partials
 
+@disjoint_base
 class LowTable:
     layout: Layout
     slots: int
     every: int
-    def __init__(self, layout: Layout, slots: int, every: int = 0) -> None: ...
+    def __new__(cls, layout: Layout, slots: int, every: int = 0) -> Self: ...
     def add(
         self,
         codes: NDArray[np.int64],

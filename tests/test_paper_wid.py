@@ -125,7 +125,7 @@ def test_plans_that_answer_otherwise_are_found():
 
 
 def test_the_program_prints_tables_and_draws(tmp_path, capsys):
-    arguments = ["--output", str(tmp_path), "--scale", "0.01", "--repeats", "1"]
+    arguments = ["--output", str(tmp_path), "--scale", "0.005", "--repeats", "1"]
     paper_wid.main(arguments)
     printed = capsys.readouterr().out
     for name in paper_wid.FIGURES:
