@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import mta
 
-PLANS: tuple[str, ...] = ("rows",)
+PLANS = ("rows", "wid", "paned", "adapt")
 """The physical plans of a stream: the same answers, at other costs."""
 
 Columns = dict[str, NDArray[Any]]
@@ -22,7 +22,7 @@ Columns = dict[str, NDArray[Any]]
 
 def open_stream(spec: Any, plan: str) -> Any:
     """The stream of a spec by one of the plans."""
-    return spec.stream() if plan == "rows" else spec.stream(plan=plan)
+    return spec.stream(plan=plan)
 
 
 @dataclass
