@@ -100,7 +100,7 @@ def _by_punctuation(study: Study, plan: str, end: Ints, truth: np.ndarray) -> Ou
     value = np.array([given.get(e, np.nan) for e in end.tolist()], float)
     arrives = _punctuated_at(study, end)
     return Outcome(
-        PUNCTUATION if plan == "rows" else f"{PUNCTUATION}, {plan}",
+        f"{PUNCTUATION}, {plan}",
         np.nan,
         *_errors(study, value, truth),
         0.0,

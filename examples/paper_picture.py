@@ -12,7 +12,7 @@ import numpy as np
 mpl.use("agg")  # a file, no screen
 
 import matplotlib.pyplot as plt
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 from paper_accuracy import Outcome
 from paper_lowlevel import Rate
 from paper_skew import Cost
@@ -129,7 +129,7 @@ def skew(costs: Sequence[Cost], path: Path) -> None:
     columns = (
         ("Q6-7: sums of 1 s, one source", [c for c in costs if c.query == "Q6-7"], "data"),
         (
-            "Q6-8: counts of 10 s every s, three",
+            "Q6-8: counts of 10 s, three sources",
             [c for c in costs if c.query == "Q6-8" and not c.skew],
             "data",
         ),
@@ -150,6 +150,7 @@ def skew(costs: Sequence[Cost], path: Path) -> None:
             lines = _by_plan(axes, mine, what, factor, by)
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter(_plain())
+            axes.yaxis.set_minor_formatter(NullFormatter())
             _plain_axes(axes)
             if i == 0:
                 axes.set_title(title, loc="left", fontsize=11, color=INK)
@@ -244,16 +245,32 @@ def _plain() -> Any:
 def _name_ends(axes: Any, lines: Sequence[tuple[str, Any, float, float]]) -> None:
     """Write the name of every line where it ends, none over another."""
     axes.figure.canvas.draw()
-    room, level = 14 * axes.figure.dpi / 72, -np.inf
-    for name, colour, x, y in sorted(lines, key=lambda line: line[3]):
-        at = axes.transData.transform((axes.convert_xunits(x), y))[1]
-        shown = max(at, level + room)
-        level = shown
-        shift = (shown - at) * 72 / axes.figure.dpi
+    lines = sorted(lines, key=lambda line: line[3])
+    wanted = [axes.transData.transform((axes.convert_xunits(x), y))[1] for _, _, x, y in lines]
+    shown = _apart(wanted, 14 * axes.figure.dpi / 72)
+    for (name, colour, x, y), at, to in zip(lines, wanted, shown, strict=True):
         axes.annotate(
-            name, (x, y), (9, shift), textcoords="offset points", va="center", color=colour,
-            fontsize=10, annotation_clip=False,
+            name, (x, y), (9, (to - at) * 72 / axes.figure.dpi), textcoords="offset points",
+            va="center", color=colour, fontsize=10, annotation_clip=False,
         )  # fmt: skip
+
+
+def _apart(wanted: Sequence[float], room: float) -> list[float]:
+    """Places near those wanted, which rise, and at least so far apart."""
+    clusters: list[list[float]] = []
+    for at in wanted:
+        clusters.append([at])
+        while len(clusters) > 1 and _bottom(clusters[-1], room) < _top(clusters[-2], room) + room:
+            clusters[-2:] = [clusters[-2] + clusters[-1]]
+    return [_bottom(c, room) + i * room for c in clusters for i in range(len(c))]
+
+
+def _bottom(cluster: list[float], room: float) -> float:
+    return float(np.mean(cluster)) - room * (len(cluster) - 1) / 2
+
+
+def _top(cluster: list[float], room: float) -> float:
+    return _bottom(cluster, room) + room * (len(cluster) - 1)
 
 
 def _say(axes: Any, text: str, colour: Any, at: Any, offset: Any, side: str) -> None:

@@ -18,6 +18,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import paper_accuracy
@@ -46,6 +47,10 @@ class Job:
         """So many rows at full scale."""
         return max(int(full * self.scale), least)
 
+    def some(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """These values; where the scale is for a trial only, the first and the last of them."""
+        return values if self.scale >= 0.05 else (values[0], values[-1])
+
     def picture(self, name: str) -> Path:
         """Where to write a picture."""
         return self.output / f"{name}.png"
@@ -57,7 +62,7 @@ class Job:
 def figure_6_10(job: Job) -> Table:
     """Cost of a sliding maximum of 4000 rows, by slide."""
     columns = paper_speed.numbered_rows(np.random.default_rng(SEED), job.rows(400_000))
-    slides = paper_speed.SLIDES
+    slides = job.some(paper_speed.SLIDES)
     times = paper_speed.by_slide(columns, PLANS, slides, job.repeats, job.progress)
     paper_picture.by_slide(times, job.picture("6-10"))
     head = ["SLIDE", *(f"{paper_picture.NAMES[who]}, ns a row" for who in times.who)]
@@ -118,10 +123,8 @@ def _accuracy(job: Job, study: paper_accuracy.Study, name: str, title: str, unit
 
 def figure_6_15(job: Job) -> Table:
     """Time by panes over time without, by rows a pane and panes a window."""
-    if not {"wid", "paned"} <= set(PLANS):
-        return []
     columns = paper_speed.numbered_rows(np.random.default_rng(SEED), job.rows(200_000))
-    sizes = paper_speed.ROWS_PER_PANE, paper_speed.PANES_PER_WINDOW
+    sizes = job.some(paper_speed.ROWS_PER_PANE), job.some(paper_speed.PANES_PER_WINDOW)
     ratios = paper_speed.pane_ratios(columns, *sizes, job.repeats, job.progress)
     paper_picture.panes(ratios, job.picture("6-15"))
     head = ["rows a pane", *(f"{w} panes a window" for w in sizes[1])]
@@ -131,7 +134,7 @@ def figure_6_15(job: Job) -> Table:
 def figure_6_19(job: Job) -> Table:
     """Memory, latency and time over skewed groups."""
     plans = [plan for plan in PLANS if plan != "paned"]
-    sizes = tuple(paper_skew.SMALL_SHARES), paper_skew.SKEWS
+    sizes = job.some(tuple(paper_skew.SMALL_SHARES)), job.some(paper_skew.SKEWS)
     rows = job.rows(400_000)
     costs = paper_skew.measure(rows, plans, *sizes, job.repeats, job.progress)
     paper_picture.skew(costs, job.picture("6-19"))
@@ -148,7 +151,7 @@ def figure_6_19(job: Job) -> Table:
 
 def figure_8_7(job: Job) -> Table:
     """The rate of low-level aggregation: in order, slow flush, lazy flush."""
-    groups = [max(int(g * min(job.scale, 1.0)), 500) for g in paper_lowlevel.GROUPS]
+    groups = [max(int(g * min(job.scale, 1.0)), 500) for g in job.some(paper_lowlevel.GROUPS)]
     rows = job.rows(4_000_000, 20_000)
     rates = paper_lowlevel.measure(rows, 4, groups, min(job.repeats, 2), job.progress)
     paper_picture.low_level(rates, job.picture("8-7"))
@@ -226,11 +229,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"\n{name}: {(FIGURES[name].__doc__ or '').strip()}\n")
         table = FIGURES[name](job)
         progress.end()
-        if table:
-            print_table(table)
-            print(f"Picture: {job.picture(name)}", flush=True)
-        else:
-            print("Needs plans that are not here yet.")
+        print_table(table)
+        print(f"Picture: {job.picture(name)}", flush=True)
 
 
 if __name__ == "__main__":
