@@ -250,7 +250,8 @@ class RollingStream(PushedStream[Rolling]):
             (state, self._picked_of(state, rows.slice(first, stop)))
             for state, (_, _, first, stop) in zip(states, live, strict=True)
         ]
-        self.now = _later(self.now, None if ts is None or not len(ts) else int(ts.max()))
+        if rows.ts is not None and len(rows.ts):
+            self.now = _later(self.now, int(rows.ts.max() if self.spec.by else rows.ts[-1]))
         return self._feed(parts, self.now), late_rows
 
     def _require(self, frame: Frame) -> None:
@@ -532,7 +533,7 @@ class RollingStream(PushedStream[Rolling]):
         if self.labels:
             answers = [*self._label(keys, times), *answers]
         if first_fall(arrivals) >= 0:
-            order = np.argsort(arrivals, kind="stable")
+            order = sort_times(arrivals)
             answers = [reordered(answer, order) for answer in answers]
             arrivals = arrivals[order]
         return self.frame.build_numbered(answers, arrivals)
