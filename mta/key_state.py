@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 from mta._vector import Vector
 from mta.engine import Ints
+from mta.frames import Answer, Frame
 from mta.reorder import Arrived
 from mta.revise import RevisedTrack
+from mta.slider import join_answers
 from mta.track import Place, Track, Windows
 
 _NONE = np.zeros(0, np.int64)
@@ -105,3 +108,32 @@ class KeyState:
         self.track.settle(now)
         for vector in self.beside():
             vector.drop_to(self.track.open_from)
+
+
+class Made(NamedTuple):
+    """Answers: which rows they are of, and what they say."""
+
+    arrivals: Ints
+    keys: Ints
+    times: Ints
+    revisions: Ints
+    answers: list[Answer]
+
+
+def join_made(made: list[Made], frame: Frame) -> Made:
+    """Answers one after the other; `frame` is one of their kind."""
+    if len(made) == 1:
+        return made[0]
+    columns = zip(*(part.answers for part in made), strict=True)
+    return Made(
+        joined([part.arrivals for part in made]),
+        joined([part.keys for part in made]),
+        joined([part.times for part in made]),
+        joined([part.revisions for part in made]),
+        [join_answers(list(part), frame) for part in columns],
+    )
+
+
+def joined(parts: list[Ints]) -> Ints:
+    """Arrays one after the other."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else _NONE

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from mta.engine import Ints, Ticks, labels, ties_by_arrival
 from mta.errors import DataError, SpecError
 from mta.frames import Answer, Column, Frame, open_frame
 from mta.items import BadItemError
-from mta.key_state import KeyState
+from mta.key_state import KeyState, Made, join_made, joined
 from mta.plan import check_types
 from mta.push import EVER, NEVER, NO_ROWS, PushedStream
 
@@ -31,21 +31,11 @@ from mta.push import key_values as key_values
 from mta.reorder import Arrived, Reorder
 from mta.revise import RevisedTrack
 from mta.rows import Chunk, Coders, Mask
-from mta.slider import KeyedAnswers, join_answers, reordered, taken_answer
+from mta.slider import KeyedAnswers, reordered, taken_answer
 from mta.specs import Rolling
 from mta.track import Track, Windows
 
 Key = tuple[Any, ...]
-
-
-class Made(NamedTuple):
-    """Answers: which rows they are of, and what they say."""
-
-    arrivals: Ints
-    keys: Ints
-    times: Ints
-    revisions: Ints
-    answers: list[Answer]
 
 
 class RollingStream(PushedStream[Rolling]):
@@ -485,7 +475,7 @@ class RollingStream(PushedStream[Rolling]):
         if self.labels:
             numbers = [state.number for state, _ in told]
             keys = np.repeat(numbers, [len(windows.at) for _, windows in told])
-        return Made(_joined(arrivals), keys, _joined(times), _joined(revisions), answers)
+        return Made(joined(arrivals), keys, joined(times), joined(revisions), answers)
 
     def _nothing(self) -> Arrived | None:
         """No rows."""
@@ -515,19 +505,8 @@ class RollingStream(PushedStream[Rolling]):
 
     def _assemble(self, made: list[Made]) -> Any:
         assert self.frame is not None  # a push has set it
-        made = made or [self._no_answers()]
-        if len(made) > 1:
-            columns = zip(*(part.answers for part in made), strict=True)
-            made = [
-                Made(
-                    np.concatenate([part.arrivals for part in made]),
-                    np.concatenate([part.keys for part in made]),
-                    np.concatenate([part.times for part in made]),
-                    np.concatenate([part.revisions for part in made]),
-                    [join_answers(list(part), self.frame) for part in columns],
-                )
-            ]
-        arrivals, keys, times, revisions, answers = made[0]
+        parts = join_made(made, self.frame) if made else self._no_answers()
+        arrivals, keys, times, revisions, answers = parts
         if self.revises:
             answers = [Answer("row", arrivals), Answer("revision", revisions), *answers]
         if self.labels:
@@ -616,10 +595,6 @@ class RollingStream(PushedStream[Rolling]):
 def _later(now: int | None, time: int | None) -> int | None:
     times = [t for t in (now, time) if t is not None]
     return max(times) if times else None
-
-
-def _joined(parts: list[Ints]) -> Ints:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else NO_ROWS
 
 
 def _alike(column: Column, known: Column) -> bool:
