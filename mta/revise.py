@@ -74,7 +74,7 @@ class RevisedTrack(Track):
         self.answered += own
         self.lo += row < self.lo
         self.hi += row < self.hi
-        self.slider = None  # its rows have other numbers now
+        self._begin_anew()  # rows have other numbers now
         at, lo, hi = self._windows_near(t, row)
         holds = (lo <= row) & (row < hi) | (at == row) & own
         wanted = self._wanted(at)
@@ -95,9 +95,12 @@ class RevisedTrack(Track):
         OverflowError
             An integer answer does not fit. Only `undo_insert` makes sense then.
         """
-        self.slider = None
+        self._begin_anew()
         self.answer(windows, answers)
-        self.slider = None
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self.slider, self.asleep = None, ()
 
     def _bounds(self, ts: Ints | None, final: bool, known: int | None) -> tuple[Ints, Ints]:
         if self.over_rows and ts is not None:

@@ -308,7 +308,7 @@ class KeyedAnswers:
         self.plan = plan
         self.raw = RawAnswers(plan, columns, windows)
         self.parts: list[RawPart] = []
-        self.counters: list[dict[Input | None, Counter]] = []
+        self.holed: set[str] = set()  # answers of which one is null
         # By name: the answers of every key so far.
         self.taken: dict[str, list[Answer]] = {
             o.name: [] for o in plan.outputs if answers_rows(o.aggregate)
@@ -330,7 +330,10 @@ class KeyedAnswers:
         slider.attach(rows, part, bounds.include_self)
         slider.run(bounds)
         self.parts.append(part)
-        self.counters.append(slider.counters)
+        for source, counter in slider.counters.items():
+            for k, output in enumerate(self.plan.of_input(source)):
+                if not counter.is_full(k):
+                    self.holed.add(output.name)
         for name, made in self.taken.items():
             made.append(self._taken(name, part, columns, rows.first))
 
@@ -347,7 +350,8 @@ class KeyedAnswers:
 
     def answers(self, frame: Frame) -> list[Answer]:
         """The answers of all keys; there is at least one."""
-        self.raw.drop_full_masks(self.counters)
+        masks = self.raw.masks
+        self.raw.masks = {name: masks[name] for name in masks if name in self.holed}
         self.raw.join_lists(self.parts)
         made: list[Answer] = []
         for output in self.plan.outputs:

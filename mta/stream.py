@@ -36,6 +36,7 @@ from mta.specs import Rolling
 from mta.track import Track, Windows
 
 Key = tuple[Any, ...]
+AWAKE = 1024  # so many keys have kernels; those of others are made anew when they get rows
 
 
 class RollingStream(PushedStream[Rolling]):
@@ -85,6 +86,7 @@ class RollingStream(PushedStream[Rolling]):
         self.numbered: list[KeyState] = []
         self.key_rows: Any = None  # a row of every key, by its number
         self.waiting: set[KeyState] = set()  # keys of which the track has rows without an answer
+        self.awake: dict[KeyState, None] = {}  # keys with kernels, those fed last at the end
         self.types: dict[str, Column] = {}
         self.now: int | None = None  # time, where there is no watermark
         self.forgotten: int | None = None  # then: keys that are not known had no rows from here on
@@ -445,6 +447,12 @@ class RollingStream(PushedStream[Rolling]):
         answers = KeyedAnswers(self.plan, told[0][0].track.rows.columns(), total)
         for state, windows in told:
             state.track.answer(windows, answers)
+            self.awake.pop(state, None)
+            self.awake[state] = None
+            if len(self.awake) > AWAKE:
+                oldest = next(iter(self.awake))
+                del self.awake[oldest]
+                oldest.track.sleep()
         return [self._made(told, answers.answers(self.frame))]
 
     def _revise(self, row: Arrived, now: int) -> list[Made]:
@@ -588,6 +596,9 @@ class RollingStream(PushedStream[Rolling]):
         if self.key_rows is not None:
             self.key_rows = open_frame(self.key_rows).take(old)
         self.keys, self.numbered = alive, list(alive.values())
+        gone = set(self.awake) - set(self.numbered)
+        for state in gone:
+            del self.awake[state]
         for number, state in enumerate(self.numbered):
             state.number = number
 

@@ -106,7 +106,6 @@ def _state_head(state: KeyState) -> dict[str, Any]:
         "times": track.times.first,
         "open": track.open_from,
         "first": track.rows.first,
-        "made": track.slider is not None,
     }
 
 
@@ -200,8 +199,7 @@ def _fill_state(
     _fill_rows(stream, track.rows, head["first"], place.received, left)
     track.received, track.answered = place.received, place.answered
     track.lo, track.hi = place.lo, place.hi
-    if head["made"]:
-        track.make_slider().resume(list(place.marks))
+    track.asleep = place.marks
 
 
 def _fill_rows(

@@ -59,6 +59,7 @@ class Track:
         self.rows = KeptRows(plan)
         self.picked = None if spec.by_rank else Vector(False)  # of the rows without an answer
         self.slider: Slider | None = None  # made when the types of the columns are known
+        self.asleep: tuple[tuple[int, ...], ...] = ()  # marks of kernels that are to go on
         self.received = 0
         self.answered = 0
         self.lo = 0
@@ -95,7 +96,7 @@ class Track:
         self, ts: Ints | None, chunk: Chunk, final: bool, known: int | None, picked: Mask | None
     ) -> Windows:
         """Take the next rows, as `feed` does; the windows to be answered now."""
-        if chunk.rows or self.slider is None:
+        if chunk.rows or self.slider is None:  # no rows, too, say what new kernels have to know
             self.rows.append(chunk)
             self.received += chunk.rows
         if self.picked is not None and picked is not None:
@@ -119,7 +120,7 @@ class Track:
             An integer answer does not fit. Only `go_back` makes sense then.
         """
         columns = self.rows.columns()
-        slider = self.slider or self.make_slider()
+        slider = self._awake()
         try:
             answers.run(slider, self.rows, GivenBounds(windows.lo, windows.hi), columns)
         except AnswerOverflowError as error:
@@ -151,7 +152,7 @@ class Track:
 
     def place(self) -> Place:
         """Where it stands; `go_back` returns to it as long as `settle` has not been called."""
-        marks = () if self.slider is None else tuple(self.slider.marks())
+        marks = self.asleep if self.slider is None else tuple(self.slider.marks())
         return Place(self.received, self.answered, self.lo, self.hi, marks)
 
     def go_back(self, place: Place) -> None:
@@ -163,13 +164,20 @@ class Track:
             self.picked.take_back(surplus)
         self.received, self.answered = place.received, place.answered
         self.lo, self.hi = place.lo, place.hi
-        self.slider = None
-        if place.marks:
-            self.make_slider().resume(list(place.marks))
+        self.slider, self.asleep = None, place.marks
 
-    def make_slider(self) -> Slider:
-        """Fresh kernels for the types of the rows at hand."""
-        self.slider = Slider(self.plan, self.rows.columns())
+    def sleep(self) -> None:
+        """Let go of the kernels, 10 to 100 kB of memory, until there are windows to answer."""
+        if self.slider is not None:
+            self.asleep, self.slider = tuple(self.slider.marks()), None
+
+    def _awake(self) -> Slider:
+        """Kernels for the types of the rows at hand, that go on where others stood, if any did."""
+        if self.slider is None:
+            self.slider = Slider(self.plan, self.rows.columns())
+            if self.asleep:
+                self.slider.resume(list(self.asleep))
+                self.asleep = ()
         return self.slider
 
     def _wanted(self, at: Ints) -> Mask | None:

@@ -124,6 +124,22 @@ def test_long_disorder_to_the_last_bit(size, by, delay):
     assert op.state()["late"] == 0
 
 
+def test_keys_whose_kernels_were_let_go_of_go_on_to_the_last_bit(monkeypatch):
+    monkeypatch.setattr("mta.stream.AWAKE", 3)
+    rng = np.random.default_rng(9)
+    n = 3000
+    frame = pd.DataFrame({"t": np.arange(n) + rng.integers(0, 50, n), "k": rng.integers(0, 9, n)})
+    frame["x"] = rng.normal(size=n) * 10.0 ** rng.integers(-12, 12, n)
+    spec = mta.rolling("200i", on="t", by="k")
+    spec = spec.agg(s=agg.sum("x"), d=agg.std("x"), q=agg.median("x"), m=agg.skew("x"))
+    op = spec.watermark("50i").stream()
+    got = pd.concat([*(op.push(frame.iloc[i : i + 70]) for i in range(0, n, 70)), op.finish()])
+    assert sum(state.track.slider is not None for state in op.keys.values()) <= 3
+    pd.testing.assert_frame_equal(
+        got.sort_index()[[name for name, _ in spec.aggs]], spec(frame), check_exact=True
+    )
+
+
 def test_a_row_from_far_ahead_holds_no_memory():
     op = mta.rolling("10i", on="t").watermark(None).agg(s=agg.sum("x")).stream()
     op.push({"t": np.array([10**9]), "x": np.array([1.0])})
