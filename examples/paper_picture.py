@@ -144,10 +144,11 @@ def skew(costs: Sequence[Cost], path: Path) -> None:
         ("milliseconds", 1, "punctuation to answers, ms"),
         ("nanoseconds", 1, "CPU time, ns a row"),
     )
+    ends = {}
     for i, (what, factor, label) in enumerate(rows):
         for j, (title, mine, by) in enumerate(columns):
             axes = grid[i, j]
-            lines = _by_plan(axes, mine, what, factor, by)
+            ends[i, j] = _by_plan(axes, mine, what, factor, by)
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter(_plain())
             axes.yaxis.set_minor_formatter(NullFormatter())
@@ -158,10 +159,10 @@ def skew(costs: Sequence[Cost], path: Path) -> None:
                 axes.set_xlabel("data set" if by == "data" else "skew, s", color=INK)
             if j == 0:
                 axes.set_ylabel(label, color=INK)
-            if j == 2:
-                _name_ends(axes, lines)
     _headline(figure, "Skewed groups: memory, latency and time of the plans")
-    figure.tight_layout(rect=(0, 0, 1, 0.96))
+    figure.tight_layout(rect=(0, 0, 0.93, 0.96))
+    for i in range(3):
+        _name_ends(grid[i, 2], ends[i, 2])
     figure.savefig(path)
     plt.close(figure)
 

@@ -138,11 +138,11 @@ def figure_6_19(job: Job) -> Table:
     rows = job.rows(400_000)
     costs = paper_skew.measure(rows, plans, *sizes, job.repeats, job.progress)
     paper_picture.skew(costs, job.picture("6-19"))
-    head = ["query", "data", "skew, s", "plan", "MiB at most", "ms to answer", "ns a row"]
+    head = ["query", "data", "skew, s", "plan", "KiB at most", "ms to answer", "ns a row"]
     lines = [
         [
             c.query, c.data, f"{c.skew:g}", paper_picture.NAMES[c.plan],
-            f"{c.peak_bytes / 2**20:.2f}", f"{c.milliseconds:.2f}", f"{c.nanoseconds:.0f}",
+            f"{c.peak_bytes / 1024:.1f}", f"{c.milliseconds:.2f}", f"{c.nanoseconds:.0f}",
         ]
         for c in costs
     ]  # fmt: skip

@@ -11,7 +11,7 @@ import disorder
 import numpy as np
 import pytest
 from disorder import Rows
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from paper_streams import PLANS, open_stream, part
 
@@ -242,6 +242,7 @@ def listed(answers):
 
 
 @pytest.mark.parametrize("plan", PLANS)
+@settings(max_examples=settings.default.max_examples // 2)
 @given(any_rows(), st.integers(1, 12), st.integers(1, 5), st.booleans(), st.data())
 def test_punctuated_rows_in_any_order_are_answered_as_sorted_ones(
     plan, rows, length, slide, apart, draws
