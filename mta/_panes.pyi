@@ -2,20 +2,22 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Self, disjoint_base
 
 from mta._partials import Layout, Partials
 
+@disjoint_base
 class Panes:
     layout: Layout
     single: bool
-    def __init__(
-        self,
+    def __new__(
+        cls,
         layout: Layout,
         single: bool = True,
         endless: bool = False,
         most: int = 0,
         least: int = 0,
-    ) -> None: ...
+    ) -> Self: ...
     def add(
         self,
         codes: NDArray[np.int64],

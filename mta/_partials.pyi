@@ -2,18 +2,21 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Self, disjoint_base
 
 MOST_INPUTS: int
 
+@disjoint_base
 class Layout:
     specs: list[tuple[str, int, int, str, str]]
-    def __init__(self, specs: list[tuple[str, int, int, str, str]], feeds: int) -> None: ...
+    def __new__(cls, specs: list[tuple[str, int, int, str, str]], feeds: int) -> Self: ...
     @property
     def size(self) -> int: ...
 
+@disjoint_base
 class Partials:
     layout: Layout
-    def __init__(self, layout: Layout) -> None: ...
+    def __new__(cls, layout: Layout) -> Self: ...
     def __len__(self) -> int: ...
     @property
     def codes(self) -> NDArray[np.int64]: ...
