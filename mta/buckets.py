@@ -138,10 +138,9 @@ def edge_answers(
     like, factor = edge_type(frame, frame.column(spec.on), ticks)
     open_start = isinstance(spec, Landmark) and spec.origin is None
     known = np.zeros(len(wid), np.bool_) if open_start else None
-    return [
-        Answer("start", start * factor, known, like),
-        Answer("end", end * factor, None, like),
-    ]
+    if factor != 1:
+        start, end = start * factor, end * factor
+    return [Answer("start", start, known, like), Answer("end", end, None, like)]
 
 
 def edge_type(frame: Frame, column: Column, ticks: Ticks) -> tuple[Column | None, int]:

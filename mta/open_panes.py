@@ -16,24 +16,24 @@ import numpy as np
 
 from mta._buckets import Extents
 from mta._panes import Panes
-from mta._partials import MOST_INPUTS, Layout, Partials
+from mta._partials import MOST_INPUTS, Layout
 from mta.buckets import edge_answers, find_extents, landmark_end, window_edges
 from mta.costs import eager_above
 from mta.engine import Ints
 from mta.frames import Answer, Frame, open_frame
 from mta.groups import make_groups
-from mta.kernels import Columns
 from mta.open_windows import OpenWindows, Revisions, WindowAxis
+from mta.pane_answers import Measures, PaneAnswers
 from mta.periodic import Calendar, Hopping, Landmark
-from mta.plan import Feed, Input, Output, Plan, State, check_types
+from mta.plan import Plan, State, check_types
 from mta.push import EVER, fitted, key_values
 from mta.rows import Chunk, Coders
-from mta.slider import AnswerOverflowError, RawAnswers
 
 # A group that has just become lazy should not become eager at once: the lower of the two bounds.
 _SLACK = 0.75
-# So many answers are made at a time.
+# So many partials are in the cache; and so many answers are made in one piece, at most.
 _AT_ONCE = 1 << 15
+_MOST = 1 << 22
 # Dead groups are forgotten when they are most, and more than these.
 _FEW_GROUPS = 64
 
@@ -71,31 +71,6 @@ class Prepared:
     newest: int
 
 
-@dataclass(frozen=True)
-class Measures:
-    """Which measure of a layout is which: of an input, of a state."""
-
-    feeds: tuple[Feed, ...]
-    inputs: tuple[Input, ...]
-    states: dict[State, int]
-
-    @staticmethod
-    def of(plan: Plan, columns: Columns) -> tuple[Measures, list[tuple[str, int, int, str, str]]]:
-        """The measures of a plan over columns of these types, and their specs."""
-        feeds = list(dict.fromkeys(state.feeds[0] for state in plan.states))
-        inputs = tuple(plan.inputs)
-        specs = [("rows", 0, -1, "", "")]
-        states = {}
-        for state in plan.states:
-            feed = state.feeds[0]
-            source = columns[feed.column].source
-            states[state] = len(specs)
-            specs.append(
-                (state.name, feeds.index(feed), inputs.index(state.input), source, state.nan)
-            )
-        return Measures(tuple(feeds), inputs, states), specs
-
-
 class OpenPanes(OpenWindows):
     """Partial aggregates by group and bucket, where a bucket is a pane or a window.
 
@@ -120,9 +95,6 @@ class OpenPanes(OpenWindows):
         # In ticks one earlier, windows that hold their end are windows that hold their start.
         self.left = replace(self.spec, closed="left")
         self.measures, specs = Measures.of(plan, columns)
-        self.counts: dict[
-            Input, int
-        ] = {}  # which measure counts an input: those that have had nulls
         self.coders = Coders(plan)
         self.groups = make_groups(self.spec.by, frame)
         layout = Layout(specs, len(self.measures.feeds))
@@ -188,8 +160,8 @@ class OpenPanes(OpenWindows):
         valids = [chunk.valids[source] for source in self.measures.inputs]
         for number, valid in enumerate(valids):
             source = self.measures.inputs[number]
-            if valid is not None and source not in self.counts:
-                self.counts[source] = len(self.panes.layout.specs)
+            if valid is not None and source not in self.measures.counts:
+                self.measures.counts[source] = len(self.panes.layout.specs)
                 self.panes.count_input(number)
         return [None if v is None else np.ascontiguousarray(v).view(np.uint8) for v in valids]
 
@@ -214,22 +186,31 @@ class OpenPanes(OpenWindows):
 
     def close(self, done: int, now: int) -> list[list[Answer]]:
         extents, wid = self._windows(done, now)
-        # As many at a time as stay in the cache.
-        step = max(1, _AT_ONCE // max(self.panes.alive, 1))
+        step = max(1, _MOST // max(self.panes.alive, 1))
         parts = [self._close(extents, wid[i : i + step]) for i in range(0, len(wid), step)]
         return [part for part in parts if part]
 
     def _close(self, extents: Extents, wid: Ints) -> list[Answer]:
-        start, end = window_edges(extents, wid)
-        made = self.panes.close(start, end)
-        if not len(made):
-            return []
-        order = np.lexsort((made.codes, made.places)) if self.panes.single else None
+        """The answers of all groups over these windows, of which there is one at least."""
+        groups = max(self.panes.alive, 1)
+        answers = PaneAnswers(self.plan, self.measures, self.types, len(wid) * groups)
+        step = max(1, _AT_ONCE // groups)
+        for i in range(0, len(wid), step):
+            some = wid[i : i + step]
+            made = self.panes.close(*window_edges(extents, some))
+            if len(made):
+                mine, codes = some[made.places], made.codes
+                answers.take(made, mine, codes, self._order_of(extents, mine, codes))
+        return self._columns_of(extents, answers) if answers.n else []
+
+    def _order_of(self, extents: Extents, wid: Ints, codes: Ints) -> Ints | None:
+        """Which of these are answers, in order of windows and codes; None: all, as they are."""
+        order = np.lexsort((codes, wid)) if self.panes.single else None
         if self.ahead:
-            order = np.arange(len(made)) if order is None else order
-            complete = self.axis.complete_at(extents, wid[made.places[order]])
-            order = order[self.not_ahead(self._keys_of(made.codes[order]), complete)]
-        return self._answers_of(extents, wid, made, order)
+            order = np.arange(len(wid)) if order is None else order
+            complete = self.axis.complete_at(extents, wid[order])
+            order = order[self.not_ahead(self._keys_of(codes[order]), complete)]
+        return order
 
     def close_group(self, key: tuple[Any, ...], done: int, now: int) -> list[list[Answer]]:
         extents, wid = self._windows(done, now)
@@ -244,7 +225,11 @@ class OpenPanes(OpenWindows):
         if self.panes.single:
             end = start + 1
         made = self.panes.close_group(code, start, end)
-        return [self._answers_of(extents, wid, made, None)] if len(made) else []
+        if not len(made):
+            return []
+        answers = PaneAnswers(self.plan, self.measures, self.types, len(made))
+        answers.take(made, wid[made.places], made.codes, None)
+        return [self._columns_of(extents, answers)]
 
     def _windows(self, done: int, now: int) -> tuple[Extents, Ints]:
         """The windows complete at `now` and not at `done` that may hold a bucket."""
@@ -281,16 +266,8 @@ class OpenPanes(OpenWindows):
         wid = np.arange(low, min(last, self.axis.ended(extents, done)) + 1)
         return self._close_one(int(rows.codes[at]), extents, wid)
 
-    def _answers_of(
-        self, extents: Extents, wid: Ints, made: Partials, order: Ints | None
-    ) -> list[Answer]:
-        """Of partials whose places are those of their windows in `wid`."""
-        wid, codes = wid[made.places], made.codes
-        raw = RawAnswers(self.plan, self.types, len(made))
-        for output in self.plan.outputs:
-            self._lower(output, made, raw, wid)
-        if order is not None:
-            wid, codes = wid[order], codes[order]
+    def _columns_of(self, extents: Extents, answers: PaneAnswers) -> list[Answer]:
+        raw, order, wid, codes = answers.finish()
 
         def keys() -> list[Any]:
             return self._keys_of(codes)
@@ -309,30 +286,10 @@ class OpenPanes(OpenWindows):
         frame = self.frame.build_numbered(self.groups.keys(codes), np.arange(len(codes)))
         return key_values(open_frame(frame), self.spec.by, np.arange(len(codes)))
 
-    def _lower(self, output: Output, made: Partials, raw: RawAnswers, wid: Ints) -> None:
-        """The answers of one output, and which of them are null."""
-        counts = made.counts(self.counts.get(output.input, 0) if output.input else 0)
-        if output.need > 0 and int(counts.min(initial=output.need)) < output.need:
-            raw.masks[output.name] = counts >= output.need
-        room = raw.room(output)
-        if output.state is None:
-            room[:] = counts
-            return
-        measure, fn = self.measures.states[output.state], output.aggregate.fn
-        if output.state.name != "sum":
-            made.extremes(measure, room)
-        elif fn == "sum" and room.dtype.kind in "iu":
-            wraps = output.state.overflow == "wrap"
-            failed = made.totals(measure, counts, output.need, wraps, room)
-            if failed >= 0:
-                error = AnswerOverflowError(output, failed)
-                raise error.explain(f"number {wid[failed]}") from None
-        else:
-            made.quotients(measure, counts if fn == "mean" else None, room)
-
     def no_answers(self) -> list[Answer]:
         none = np.zeros(0, np.int64)
-        return self._answers_of(self._extents(none), none, Partials(self.panes.layout), None)
+        nothing = PaneAnswers(self.plan, self.measures, self.types, 0)
+        return self._columns_of(self._extents(none), nothing)
 
     # ----------------------------------------------------------------------- letting go
 
@@ -375,7 +332,7 @@ class OpenPanes(OpenWindows):
         magnitude = max(self.magnitude, rows.magnitude)
         if magnitude * (self.received + len(rows.codes)) < 2**63 or not self._sums_integers():
             return None
-        names = ("panes", "groups", "newest", "received", "magnitude", "counts")
+        names = ("panes", "groups", "newest", "received", "magnitude", "measures")
         saved = {name: getattr(self, name) for name in names}
         self._become(self.to_parts())
 
@@ -406,12 +363,12 @@ class OpenPanes(OpenWindows):
         return [head.tobytes(), str(self.magnitude).encode(), *panes, *groups]
 
     def _counted_inputs(self) -> list[int]:
-        return [self.measures.inputs.index(source) for source in self.counts]
+        return [self.measures.inputs.index(source) for source in self.measures.counts]
 
     def fill(self, parts: list[bytes]) -> None:
         newest, received, *counted = np.frombuffer(parts[0], np.int64).tolist()
         for number in counted:
-            self.counts[self.measures.inputs[number]] = len(self.panes.layout.specs)
+            self.measures.counts[self.measures.inputs[number]] = len(self.panes.layout.specs)
             self.panes.count_input(number)
         self.newest = None if newest == -EVER else newest
         self.received, self.magnitude = received, int(parts[1])

@@ -199,6 +199,12 @@ class RawAnswers:
                 if output.name in self.masks and all(c[source].is_full(k) for c in parts):
                     del self.masks[output.name]
 
+    def cut(self, windows: int) -> None:
+        """Keep those of the first windows only."""
+        self.windows = windows
+        self._arrays = {slot: array[:windows] for slot, array in self._arrays.items()}
+        self.masks = {name: mask[:windows] for name, mask in self.masks.items()}
+
     def join_lists(self, parts: list[RawPart]) -> None:
         """Take the lists of the parts, one after the other, for those of all windows."""
         for slot, array in self._arrays.items():
