@@ -149,13 +149,16 @@ cdef class Panes:
 
     # ------------------------------------------------------------------- answers out
 
-    def close(self, const int64_t[::1] low, const int64_t[::1] high):
+    def close(self, const int64_t[::1] low, const int64_t[::1] high, Partials into=None):
         """The partials of all groups over the windows of buckets low[i] <= bucket < high[i], both of
         which never fall. Their places are the numbers i, which rise; codes rise where windows are more
-        than one bucket."""
-        cdef Partials made = Partials(self.layout)
+        than one bucket. `into`: those that take them, and forget what they held."""
+        cdef Partials made = Partials(self.layout) if into is None else into
         cdef State* st = &self.state
         cdef int64_t i
+        if made.layout is not self.layout:
+            raise ValueError("partials of another layout")
+        made.clear()
         with nogil:
             for i in range(low.shape[0]):
                 if self.single:

@@ -100,6 +100,11 @@ cdef class Partials:
     def __len__(self):
         return self.n
 
+    def clear(self):
+        """Hold none, and keep the memory."""
+        self.n = 0
+        pool_release(&self.pool)
+
     cdef char* append(self, int64_t place) except NULL nogil:
         """Room for one more, whose bytes are those of anything."""
         cdef int64_t capacity

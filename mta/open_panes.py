@@ -16,7 +16,7 @@ import numpy as np
 
 from mta._buckets import Extents
 from mta._panes import Panes
-from mta._partials import MOST_INPUTS, Layout
+from mta._partials import MOST_INPUTS, Layout, Partials
 from mta.buckets import edge_answers, find_extents, landmark_end, window_edges
 from mta.costs import eager_above
 from mta.engine import Ints
@@ -194,10 +194,10 @@ class OpenPanes(OpenWindows):
         """The answers of all groups over these windows, of which there is one at least."""
         groups = max(self.panes.alive, 1)
         answers = PaneAnswers(self.plan, self.measures, self.types, len(wid) * groups)
-        step = max(1, _AT_ONCE // groups)
+        made, step = Partials(self.panes.layout), max(1, _AT_ONCE // groups)
         for i in range(0, len(wid), step):
             some = wid[i : i + step]
-            made = self.panes.close(*window_edges(extents, some))
+            self.panes.close(*window_edges(extents, some), made)
             if len(made):
                 mine, codes = some[made.places], made.codes
                 answers.take(made, mine, codes, self._order_of(extents, mine, codes))
