@@ -67,7 +67,7 @@ cdef class Codes:
         cdef int64_t room = self.value.shape[0]
         if self.n == room:
             self.values_array = np.concatenate(
-                [self.values_array, np.empty(max(min(room, <int64_t> 1024), room >> 2), np.int64)]
+                [self.values_array, np.empty(max(min(room, <int64_t> 1024), room >> 3), np.int64)]
             )
             self.value = self.values_array
         if self.n > 0x7FFFFFF0:

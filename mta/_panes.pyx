@@ -410,7 +410,7 @@ cdef int reserve_codes(State* st, int64_t codes) except -1:
     cdef int64_t room
     cdef void* grown
     if codes > st.room:
-        room = max(codes, st.room + max(min(st.room, <int64_t> 1024), st.room >> 2))
+        room = max(codes, st.room + max(min(st.room, <int64_t> 1024), st.room >> 3))
         grown = realloc(st.rows, room * sizeof(int64_t))
         if grown != NULL:
             st.rows = <int64_t*> grown

@@ -85,7 +85,7 @@ cdef int set_slots(Table* t, const Shape* s, int64_t slots) except -1 nogil:
 
 cdef int64_t larger(int64_t capacity, int64_t wanted) noexcept nogil:
     """Few items: twice as many. Many: what is reserved and not yet used should not count."""
-    return max(wanted, capacity + max(min(capacity, <int64_t> 1024), capacity >> 2))
+    return max(wanted, capacity + max(min(capacity, <int64_t> 1024), capacity >> 3))
 
 
 cdef int reserve_partials(Table* t, const Shape* s, int64_t n) except -1 nogil:
