@@ -15,7 +15,7 @@ from mta.open_windows import WindowAxis
 from mta.periodic import Periodic
 from mta.planner import Choice
 from mta.push import as_json
-from mta.snapshot import seal, unseal
+from mta.snapshot import plain_value, seal, unseal, value_of
 
 
 def stream_bytes(stream: BucketStream) -> bytes:
@@ -26,12 +26,12 @@ def stream_bytes(stream: BucketStream) -> bytes:
         "wanted_plan": stream.wanted_plan,
         "choice": asdict(stream.choice),
         "may_choose": stream.may_choose,
-        "revisions": [[[*key], end, n] for (key, end), n in stream.revisions.counts.items()],
+        "revisions": [[_key(key), end, n] for (key, end), n in stream.revisions.counts.items()],
     }
     parts = stream._common_parts()
     if stream.axis is not None and stream.open is not None:
         head["origin"], head["kind"] = stream.axis.origin, stream.open.kind
-        head["ahead"] = [[[*key], to] for key, to in stream.open.ahead.items()]
+        head["ahead"] = [[_key(key), to] for key, to in stream.open.ahead.items()]
         parts += [frame_bytes(stream.open.frame), *stream.open.to_parts()]
     return seal(stream.snapshot_kind, stream.spec.to_json(), [as_json(head), *parts])
 
@@ -59,7 +59,7 @@ def stream_from_bytes(spec: Periodic, data: bytes) -> BucketStream:
 def _fill(stream: BucketStream, head: dict[str, Any], parts: list[bytes]) -> None:
     stream.answered_to, stream.unassigned = int(head["answered_to"]), int(head["unassigned"])
     stream.choice, stream.may_choose = Choice(**head["choice"]), bool(head["may_choose"])
-    stream.revisions.counts = {(tuple(key), end): n for key, end, n in head["revisions"]}
+    stream.revisions.counts = {(_key_of(key), end): n for key, end, n in head["revisions"]}
     if "kind" not in head:
         return
     assert stream.ticks is not None
@@ -69,4 +69,12 @@ def _fill(stream: BucketStream, head: dict[str, Any], parts: list[bytes]) -> Non
         stream.revisions,
     )  # fmt: skip
     stream.open.fill(parts[1:])
-    stream.open.ahead = {tuple(key): to for key, to in head["ahead"]}
+    stream.open.ahead = {_key_of(key): to for key, to in head["ahead"]}
+
+
+def _key(key: tuple[Any, ...]) -> list[Any]:
+    return [plain_value(x) for x in key]
+
+
+def _key_of(plain: list[Any]) -> tuple[Any, ...]:
+    return tuple(value_of(x) for x in plain)

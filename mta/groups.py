@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from mta.errors import DataError
 from mta.frames import Answer, Column, Frame, open_frame
 from mta.push import key_values
 from mta.slider import taken_answer
+from mta.snapshot import plain_value, value_of
 
 Ints = NDArray[np.int64]
 
@@ -191,15 +193,17 @@ class RowGroups(Groups):
         return len(self.codes_of) * (100 + 60 * len(self.by))
 
     def to_parts(self) -> list[bytes]:
-        return [frame_bytes(open_frame(self.rows))] if self.by else [bytes(len(self.codes_of))]
+        # (Keys that differ may not do so in the rows: NaN and null in pandas.)
+        keys = json.dumps([[plain_value(x) for x in key] for key in self.codes_of]).encode()
+        return [keys, frame_bytes(open_frame(self.rows))] if self.by else [keys]
 
     def fill(self, parts: list[bytes]) -> None:
-        if not self.by:
-            self.codes_of = {(): 0} if parts[0] else {}
-            return
-        frame = bytes_frame(parts[0])
-        self.rows = frame.take(np.arange(frame.rows))
-        keys = key_values(frame, self.by, np.arange(frame.rows))
+        keys = [tuple(value_of(x) for x in key) for key in json.loads(parts[0])]
         self.codes_of = {key: code for code, key in enumerate(keys)}
-        if len(self.codes_of) != frame.rows:
+        if self.by:
+            frame = bytes_frame(parts[1])
+            self.rows = frame.take(np.arange(frame.rows))
+            if len(keys) != frame.rows:
+                raise ValueError("keys and their rows are not as many")
+        if len(self.codes_of) != len(keys):
             raise ValueError("a key is there twice")

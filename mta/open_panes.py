@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import gcd
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 from mta._buckets import Extents
 from mta._panes import Panes
 from mta._partials import MOST_INPUTS, Layout, Partials
-from mta.buckets import edge_answers, find_extents, landmark_end, window_edges
+from mta.buckets import edge_answers, landmark_end, window_edges
 from mta.costs import eager_above
 from mta.engine import Ints
 from mta.frames import Answer, Frame, open_frame
@@ -93,7 +94,7 @@ class OpenPanes(OpenWindows):
         columns = {name: self.frame.column(name) for name in plan.columns}
         self.types = {name: column.slice(0, 0) for name, column in columns.items()}
         # In ticks one earlier, windows that hold their end are windows that hold their start.
-        self.left = replace(self.spec, closed="left")
+        self.left = replace(axis, spec=replace(self.spec, closed="left"))
         self.measures, specs = Measures.of(plan, columns)
         self.coders = Coders(plan)
         self.groups = make_groups(self.spec.by, frame)
@@ -108,17 +109,17 @@ class OpenPanes(OpenWindows):
 
     # ---------------------------------------------------------------------- the buckets
 
-    @property
+    @cached_property
     def range(self) -> int:
         """Length of a window in ticks; of endless ones the slide, by which they grow."""
         return lengths_of(self.axis)[0]
 
-    @property
+    @cached_property
     def slide(self) -> int:
         """Distance of two windows in ticks."""
         return lengths_of(self.axis)[1]
 
-    @property
+    @cached_property
     def pane(self) -> int:
         """Length of a bucket in ticks."""
         return self.slide if self.plan_name == "wid" else pane_length(self.axis)
@@ -127,7 +128,7 @@ class OpenPanes(OpenWindows):
         return 1 if self.plan_name == "wid" else self.range // self.pane
 
     def _extents(self, buckets: Ints) -> Extents:
-        return find_extents(self.left, buckets, self.axis.ticks, self.axis.origin or 0)
+        return self.left.extents(buckets)
 
     def _buckets_of(self, ts: Ints) -> tuple[Ints, Ints | None]:
         """The first bucket of every time, and in how many it is."""
@@ -135,11 +136,15 @@ class OpenPanes(OpenWindows):
         if isinstance(self.spec, Calendar):
             extents = self._extents(t)
             return window_edges(extents, extents.wids(t)[1])[0], None
-        origin = find_extents(self.left, t, self.axis.ticks, self.axis.origin or 0).origin
         if self.plan_name == "wid" and isinstance(self.spec, Hopping):
-            first, last = self._extents(t).wids(t)
-            return first * self.slide + origin, last - first + 1
-        return Extents(self.pane, self.pane, origin).starts(t), None
+            extents = self._extents(t)
+            first, last = extents.wids(t)
+            return first * self.slide + extents.origin, last - first + 1
+        return self._panes_of_time.starts(t), None
+
+    @cached_property
+    def _panes_of_time(self) -> Extents:
+        return Extents(self.pane, self.pane, self._extents(np.zeros(0, np.int64)).origin)
 
     # -------------------------------------------------------------------------- rows in
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from mta._buckets import Extents
 from mta.buckets import find_extents, window_edges
 from mta.engine import Ints, Ticks
 from mta.frames import Answer, Frame
-from mta.periodic import Landmark, Periodic
+from mta.periodic import Calendar, Landmark, Periodic
 from mta.plan import Plan
 from mta.push import EVER, NEVER
 
@@ -39,12 +40,12 @@ class WindowAxis:
     ticks: Ticks
     origin: int | None = None
 
-    @property
+    @cached_property
     def right(self) -> int:
         """How many ticks after its end a window is complete."""
         return int(self.spec.right_closed)
 
-    @property
+    @cached_property
     def within(self) -> int:
         """How long after its first answer a window may be revised, in ticks."""
         length = None if self.spec.lateness is None else self.spec.lateness.within
@@ -52,7 +53,13 @@ class WindowAxis:
 
     def extents(self, ts: Ints) -> Extents:
         """The windows that times like these are in."""
-        return find_extents(self.spec, ts, self.ticks, self.origin or 0)
+        if isinstance(self.spec, Calendar):  # as many edges as they need
+            return find_extents(self.spec, ts, self.ticks, self.origin or 0)
+        return self._extents
+
+    @cached_property
+    def _extents(self) -> Extents:
+        return find_extents(self.spec, np.zeros(0, np.int64), self.ticks, self.origin or 0)
 
     def windows_of(self, ts: Ints) -> tuple[Ints, Ints, Ints, Ints]:
         """Of every time: its first and its last window, and when they are complete."""

@@ -21,7 +21,9 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
+from typing import Any
 
 from mta.errors import SnapshotError
 
@@ -84,3 +86,23 @@ def _parts(body: bytes, place: int) -> list[bytes]:
         parts.append(body[place : place + length])
         place += length
     return parts
+
+
+def plain_value(value: Any) -> Any:
+    """A value of a key or a column as JSON has it; bytes as a list of one text.
+
+    Raises
+    ------
+    SnapshotError
+        It is of a type that can't be stored.
+    """
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    if isinstance(value, bytes):
+        return [b64encode(value).decode()]
+    raise SnapshotError(f"to_bytes: a {type(value).__name__}, {value!r}, can't be stored")
+
+
+def value_of(plain: Any) -> Any:
+    """What `plain_value` was given."""
+    return b64decode(plain[0]) if isinstance(plain, list) else plain

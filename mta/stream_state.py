@@ -7,7 +7,6 @@ then the arrays of the rows that wait for the watermark, and of every key.
 from __future__ import annotations
 
 import json
-from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -22,7 +21,7 @@ from mta.key_state import KeyState
 from mta.push import as_json
 from mta.reorder import Reorder
 from mta.rows import KeptColumn, KeptRows
-from mta.snapshot import seal, unseal
+from mta.snapshot import plain_value, seal, unseal, value_of
 from mta.specs import Rolling
 from mta.stream import RollingStream
 from mta.track import Place
@@ -40,9 +39,9 @@ def stream_bytes(stream: RollingStream) -> bytes:
         "now": stream.now,
         "forgotten": stream.forgotten,
         "finished": stream.finished,
-        "keys": [[_plain(x) for x in key] for key in stream.keys],
+        "keys": [[plain_value(x) for x in key] for key in stream.keys],
         "known": [
-            [following, [[_plain(value), code] for value, code in pairs]]
+            [following, [[plain_value(value), code] for value, code in pairs]]
             for following, pairs in stream.coders.known_values()
         ],
         "types": {name: [c.kind, c.unit] for name, c in stream.types.items()},
@@ -81,20 +80,6 @@ def stream_from_bytes(spec: Rolling, data: bytes) -> RollingStream:
             raise
         raise SnapshotError(f"snapshot: damaged ({error})") from None
     return stream
-
-
-def _plain(value: Any) -> Any:
-    """A value of a key or a column as JSON has it; bytes as a list of one text."""
-    if value is None or isinstance(value, (str, int, float)):
-        return value
-    if isinstance(value, bytes):
-        return [b64encode(value).decode()]
-    raise SnapshotError(f"to_bytes: a {type(value).__name__}, {value!r}, can't be stored")
-
-
-def _value(plain: Any) -> Any:
-    """What `_plain` was given."""
-    return b64decode(plain[0]) if isinstance(plain, list) else plain
 
 
 def _state_head(state: KeyState) -> dict[str, Any]:
@@ -147,13 +132,13 @@ def _fill(stream: RollingStream, head: dict[str, Any], parts: list[bytes]) -> No
         first, rows = head["unordered"]
         _fill_reorder(stream, stream.reorder, first, rows, left)
     for name, told in zip(head["keys"], head["states"], strict=True):
-        state = stream._new_state(tuple(map(_value, name)))
+        state = stream._new_state(tuple(map(value_of, name)))
         _fill_state(stream, state, told, left)
         if state.track.answered < state.track.received:
             stream.waiting.add(state)
     stream.coders.adopt(
         [
-            (following, [(_value(value), code) for value, code in pairs])
+            (following, [(value_of(value), code) for value, code in pairs])
             for following, pairs in head["known"]
         ]
     )
