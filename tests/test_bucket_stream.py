@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import mta
@@ -40,6 +40,12 @@ def pushed(spec, columns, kind, cuts, save=False, finish=True, plan="auto"):
     return got + (read(op.finish()) if finish else []), op
 
 
+def tells_keys_apart(kind, columns, by):
+    """Whether every piece of the columns does: in a float column of pandas null is NaN."""
+    values = [v for name in by for v in columns[name][1]]
+    return kind != "pandas" or None not in values or all(v == v for v in values)
+
+
 def as_text(rows, kind):
     """Rows to compare, in any order; a NumPy column has NaN for null."""
     alike = (None, NULL_OR_NAN) if kind in ("dict", "pandas") else ()
@@ -55,6 +61,7 @@ def test_where_no_row_is_late_the_answers_are_those_of_a_batch(
     sample, spec, aggs, kind, draws, by, save
 ):
     """In any order of arrival, any cuts, and from snapshots."""
+    assume(tells_keys_apart(kind, sample.columns, by))
     spec = replace(spec, by=by, **({"empty": "skip"} if spec.kind == "hopping" else {}))
     spec = spec.watermark("40i").agg(**{name: engine_agg(a) for name, a in aggs.items()})
     try:
