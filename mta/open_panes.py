@@ -334,8 +334,10 @@ class OpenPanes(OpenWindows):
 
     def checkpoint(self, rows: Prepared) -> Callable[[], None] | None:
         """Only sums of integers can fail once rows are in; where they might, all is kept twice."""
-        magnitude = max(self.magnitude, rows.magnitude)
-        if magnitude * (self.received + len(rows.codes)) < 2**63 or not self._sums_integers():
+        magnitude, more = max(self.magnitude, rows.magnitude), len(rows.codes)
+        if magnitude * (self.received + more) < 2**63 or not self._sums_integers():
+            return None
+        if magnitude * (int(self.panes.rows.sum()) + more) < 2**63:
             return None
         names = ("panes", "groups", "newest", "received", "magnitude", "measures")
         saved = {name: getattr(self, name) for name in names}
