@@ -177,6 +177,8 @@ def time_axis(spec: Spec, column: Column) -> Ticks:
         unit = "ns"
     check_lengths(spec, column.name, unit != "i")
     start = _FINER.index(unit) if unit != "i" else 0
+    if spec.kind == "calendar":  # by the clocks of a zone a day need not begin at midnight in UTC
+        start = max(start, _FINER.index("s"))
     for finer in _FINER[start:] if unit != "i" else ("i",):
         if all(length.in_unit(finer) is not None for length in lengths):
             break

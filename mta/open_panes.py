@@ -130,7 +130,7 @@ class OpenPanes(OpenWindows):
     def _extents(self, buckets: Ints) -> Extents:
         return self.left.extents(buckets)
 
-    def _buckets_of(self, ts: Ints) -> tuple[Ints, Ints | None]:
+    def buckets_of(self, ts: Ints) -> tuple[Ints, Ints | None]:
         """The first bucket of every time, and in how many it is."""
         t = ts - self.axis.right
         if isinstance(self.spec, Calendar):
@@ -153,7 +153,7 @@ class OpenPanes(OpenWindows):
         check_types(self.plan, columns)
         fit = {name: fitted(column, self.types[name]) for name, column in columns.items()}
         chunk = self.coders.chunk(frame, fit)
-        buckets, repeats = self._buckets_of(ts)
+        buckets, repeats = self.buckets_of(ts)
         feeds = [np.ascontiguousarray(chunk.feeds[feed]) for feed in self.measures.feeds]
         return Prepared(
             self.groups.codes(frame), buckets, repeats, feeds, self._counted(chunk),

@@ -1,41 +1,57 @@
-"""apply() on batch DataFrames: one answer per row.
+"""apply() on batch DataFrames: trailing windows and windows by number.
 
-The plan is ``repartition(by)`` → ``sortWithinPartitions(by, on, arrival)`` → ``mapInArrow``. Only
-the public DataFrame API is used, so it runs on classic Spark and on Spark Connect.
+The plan is ``repartition(by)`` → ``sortWithinPartitions(by, on, arrival)`` → ``mapInArrow``; where
+Spark can aggregate panes (`spark_bridge.panes`), they are what is shuffled. Only the public
+DataFrame API is used, so it runs on classic Spark and on Spark Connect.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from mta.engine import check_lengths
-from mta.errors import ColumnError, DataError, SpecError
-from mta.functions import FUNCTIONS, Aggregate
-from mta.kernels import keeps_type
-from mta.plan import make_plan, wanted_type
-from mta.specs import Rolling
+from mta.engine import columns_of
+from mta.errors import DataError, SpecError
+from mta.open_panes import no_partials
+from mta.periodic import Periodic
+from mta.plan import make_plan
+from mta.specs import Rolling, Spec
+from spark_bridge.panes import PanePlan, no_panes, pane_start
+from spark_bridge.periods import Lower, Told, answer_periods
+from spark_bridge.schemas import periodic_schema, rolling_schema
 from spark_bridge.worker import answer_batches
 
+PLANS = ("auto", "rows", "panes")
 
-def apply(spec: Rolling, sdf: DataFrame) -> DataFrame:
-    """The rows of a Spark DataFrame with the answers of a spec beside them.
+
+def apply(spec: Spec | Sequence[Spec], sdf: DataFrame, *, plan: str = "auto") -> DataFrame:
+    """The answers of a spec over a Spark DataFrame.
 
     Parameters
     ----------
-    spec : a spec with aggregates, such as ``mta.rolling("24h", on="ts", by="card").agg(...)``
+    spec : a spec with aggregates, such as ``mta.rolling("24h", on="ts", by="card").agg(...)``; or
+        several trailing ones of the same `by` and `on`, which share one shuffle and one sort
     sdf : a batch DataFrame, with its columns in any order
+    plan : of windows by number, what is shuffled
+
+        - "rows": the rows, of the columns that are read; for every aggregate
+        - "panes": what Spark has aggregated them to for each key and pane, of length
+          gcd(range, slide); for counts, sums and means of integers, and extremes
+        - "auto" (default): panes where they can be had; `explain` says why not
 
     Returns
     -------
     DataFrame
-        Lazy, like every DataFrame: the input columns, then the answers. The answers are the same
-        doubles that ``spec(df)`` gives for the same rows in the same order. The rows come sorted
-        by key and time within a partition.
+        Lazy, like every DataFrame. Of ``mta.rolling``: the input columns, then the answers, those
+        of one spec after those of another; sorted by key and time within a partition. Of windows
+        by number (hopping, tumbling, landmark, calendar): the columns of `by`, "start" and "end" in
+        the type of `on`, then the answers, a row for each window and group that ``spec(df)``
+        gives. The answers are the same doubles that ``spec(df)`` gives for the same rows in the
+        same order.
 
     Raises
     ------
@@ -45,146 +61,193 @@ def apply(spec: Rolling, sdf: DataFrame) -> DataFrame:
         A column has a type that its aggregate or the window can't use. (A null time is found when
         the job runs, and fails it with a message that names the column.)
     SpecError
-        The spec has no aggregates, or an answer has the name of an input column.
+        The spec has no aggregates, or an answer has the name of an input column or of another
+        answer; or several specs can't share a pass.
 
     Notes
     -----
     One shuffle by the key columns; without `by`, all rows go through one worker. A worker holds
-    one Arrow batch (``spark.sql.execution.arrow.maxRecordsPerBatch``) and one window, however
-    large a key is. Rows of one key and one time keep the order of the DataFrame's partitions.
+    one Arrow batch (``spark.sql.execution.arrow.maxRecordsPerBatch``) and the open windows of one
+    key, however large a key is (of a landmark window: a partial aggregate, or all rows where there
+    is none). Rows of one key and one time keep the order of the DataFrame's partitions.
+
+    A landmark's groups are answered up to the last window of all: the latest time is found before,
+    by an aggregation that reads that column only. So is the first, for ``origin="first"``.
     """
-    if not isinstance(spec, Rolling):
-        raise SpecError(f"spec: mta.rolling(...).agg(...) is needed, not {spec!r}")
-    if not spec.by_rank:
-        raise SpecError("every_by: rows of a Spark DataFrame do not arrive in any order")
+    specs = specs_of(spec)
+    check(specs, sdf, plan)
+    one = specs[0]
+    if isinstance(one, Periodic):
+        return _periods(one, sdf, plan)
+    return _rolling([s for s in specs if isinstance(s, Rolling)], sdf)
+
+
+def specs_of(spec: Spec | Sequence[Spec]) -> list[Spec]:
+    """One spec or several, all of a kind that is known here."""
+    specs: list[Any] = list(spec) if isinstance(spec, (list, tuple)) else [spec]
+    if not specs or not all(isinstance(s, (Rolling, Periodic)) for s in specs):
+        raise SpecError(
+            "spec: mta.rolling(...).agg(...), or hopping, tumbling, landmark or calendar, is "
+            f"needed, not {spec!r}"
+        )
+    return specs
+
+
+def check(specs: list[Spec], sdf: Any, plan: str) -> None:
+    """Refuse what can't be answered, or not in one pass."""
     if not isinstance(getattr(sdf, "schema", None), T.StructType):
         raise DataError(f"sdf: a Spark DataFrame is needed, not a {type(sdf).__name__}")
     if sdf.isStreaming:
         raise DataError("sdf: this is a stream; so far only batch DataFrames can be answered")
-    schema = _output_schema(spec, sdf.schema)
+    if plan not in PLANS:
+        raise SpecError(f"plan: must be one of {PLANS}, not {plan!r}")
+    for one in specs:
+        if isinstance(one, Rolling) and not one.by_rank:
+            raise SpecError("every_by: rows of a Spark DataFrame do not arrive in any order")
+        if isinstance(one, Rolling) and plan != "auto":
+            raise SpecError(f"plan: {plan!r} is of windows by number; this is {one!r}")
+    if len(specs) > 1:
+        _check_together(specs)
+
+
+def _check_together(specs: list[Spec]) -> None:
+    first = specs[0]
+    for one in specs:
+        if not isinstance(one, Rolling):
+            raise SpecError(
+                "spec: windows by number have rows of their own, one for each window and group, so "
+                "the answers of several specs can't stand side by side; call apply() for each (and "
+                "sdf.persist() before, where the rows cost much), or give one spec more "
+                f"aggregates. This is one: {one!r}"
+            )
+        if one.every is not None:
+            raise SpecError(f"every: answers for some rows have none beside them: {one!r}")
+        if (one.by, one.on) != (first.by, first.on):
+            raise SpecError(
+                "spec: one shuffle and one sort serve specs of the same `by` and `on` only, not "
+                f"{first!r} and {one!r}"
+            )
+
+
+# ---- trailing windows ------------------------------------------------------------------------
+
+
+def _rolling(specs: list[Rolling], sdf: DataFrame) -> DataFrame:
+    schema = rolling_schema(specs, sdf.schema)
     names = sdf.columns
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
-        return answer_batches(spec, names, batches)
+        return answer_batches(specs, names, batches)
 
-    return _sorted(spec, sdf).mapInArrow(run, schema)
+    return _sorted(specs[0], _numbered(sdf), names).mapInArrow(run, schema)
 
 
-def _sorted(spec: Rolling, sdf: DataFrame) -> DataFrame:
-    """Each key's rows in one partition, in order of (time, arrival).
+# ---- windows by number -----------------------------------------------------------------------
 
-    The columns are called c0, c1, … on the way, because mapInArrow reads dots and backticks in a
-    name as syntax; the last one is the arrival.
+
+def _periods(spec: Periodic, sdf: DataFrame, plan: str) -> DataFrame:
+    schema = periodic_schema(spec, sdf.schema)
+    if of_panes(spec, sdf.schema, plan):
+        return _of_panes(PanePlan(spec, sdf.schema), sdf, schema)
+    names = columns_of(spec)
+    return _answered(spec, _numbered(sdf, names), names, schema, _needs_arrival(spec, sdf))
+
+
+def of_panes(spec: Periodic, schema: T.StructType, plan: str) -> bool:
+    """Whether panes are shuffled.
+
+    Raises
+    ------
+    SpecError
+        They are asked for and can't be had.
     """
-    plain = {name: f"c{i}" for i, name in enumerate(sdf.columns)}
-    arrival = f"c{len(plain)}"
-    numbered = sdf.toDF(*plain.values()).withColumn(arrival, F.monotonically_increasing_id())
+    why_not = None if plan == "rows" else no_panes(spec, schema)
+    if plan == "panes" and why_not is not None:
+        raise SpecError(f"plan: 'panes' can't be had: {why_not}; take 'rows'")
+    return plan != "rows" and why_not is None
+
+
+def _of_panes(panes: PanePlan, sdf: DataFrame, schema: T.StructType) -> DataFrame:
+    """Spark's aggregates of every key and pane, then the windows over these."""
+    spec, on = panes.asked, str(panes.asked.on)
+    names = columns_of(spec)
+    plain = dict(zip(names, [f"c{i}" for i in range(len(names))], strict=True))
+    rows = _renamed(sdf, names)
+    kind = sdf.schema[on].dataType
     keys = [plain[name] for name in spec.by]
-    parted = numbered.repartition(*keys) if keys else numbered.repartition(1)
-    return parted.sortWithinPartitions(*keys, *([plain[spec.on]] if spec.on else []), arrival)
+    made = {
+        f"p{i}": panes.native[part](F.col(plain.get(panes.columns[part] or on, "")))
+        for i, part in enumerate(panes.native)
+    }
+    start = pane_start(spec, kind, F.col(plain[on])).alias("pane")
+    grouped = rows.groupBy(*keys, start).agg(*[c.alias(name) for name, c in made.items()])
+    level = [*spec.by, on, *panes.native]
+    grouped = grouped.select(*keys, "pane", *made).toDF(*[f"c{i}" for i in range(len(level))])
+    facts = [pane_start(spec, kind, F.max(plain[on]))] if Told.of(spec).last else []
+    beside = rows.agg(*[c.alias("told0") for c in facts]) if facts else None
+    return _answered(panes.spec, grouped, level, schema, False, beside, panes.lower)
 
 
-def _output_schema(spec: Rolling, schema: T.StructType) -> T.StructType:
-    """The input's fields and the answers', after all checks that need no data."""
-    make_plan(spec.aggs, spec.min_periods or 0)  # refuses here what the workers would
-    fields = {field.name: field for field in schema.fields}
-    if len(fields) != len(schema.fields):
-        raise DataError(f"sdf: two columns have one name among {schema.names}")
-    for name, argument in _named_columns(spec):
-        if name not in fields:
-            known = ", ".join(schema.names)
-            raise ColumnError(f"{argument}: no column {name!r}; there are: {known}")
-    for name in spec.by:
-        _check_key(fields[name])
-    if spec.on is not None:
-        _check_time(spec, fields[spec.on])
-    answers = []
-    for name, aggregate in spec.aggs:
-        if name in fields:
-            raise SpecError(f"agg: {name!r} is a column of the input; give the answer another name")
-        kind = _answer_type(name, aggregate, [fields[column] for column in aggregate.columns])
-        answers.append(T.StructField(name, kind, True))
-    return T.StructType(schema.fields + answers)
+def _answered(
+    spec: Periodic, rows: DataFrame, names: list[str], schema: T.StructType, arrival: bool,
+    beside: DataFrame | None = None, lower: Lower | None = None,
+) -> DataFrame:  # fmt: skip
+    """The windows over rows whose columns are c0, c1, … in the order of `names`.
+
+    arrival : they have to come in order of arrival where their times are equal
+    beside : what `Told` asks for; None: it is yet to be found
+    """
+    told = Told.of(spec)
+    if beside is None and (told.first or told.last):
+        beside = rows.agg(*_facts(told, f"c{names.index(str(spec.on))}", f"c{len(names)}"))
+    read, number = rows.columns[: len(names)], rows.columns[len(names) :]
+    more: list[str] = []
+    if beside is not None:
+        rows, more = rows.crossJoin(F.broadcast(beside)), beside.columns
+    rows = rows.select(*read, *more, *(number if arrival else []))
+
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        return answer_periods(spec, names, batches, lower)
+
+    return _sorted(spec, rows, names, arrival).mapInArrow(run, schema)
 
 
-def _named_columns(spec: Rolling) -> list[tuple[str, str]]:
-    named = [(name, "by") for name in spec.by]
-    if spec.on is not None:
-        named.append((spec.on, "on"))
-    return named + [(column, f"agg.{a.fn}") for _, a in spec.aggs for column in a.columns]
+def _facts(told: Told, on: str, arrival: str) -> list[Column]:
+    facts = [F.min_by(on, arrival).alias("told0")] if told.first else []
+    return facts + ([F.max(on).alias(f"told{int(told.first)}")] if told.last else [])
 
 
-def _check_key(field: T.StructField) -> None:
-    kind = field.dataType
-    if isinstance(kind, (T.ArrayType, T.MapType, T.StructType, T.VariantType)):
-        raise DataError(f"by: column {field.name!r}: {kind.simpleString()} can't be a key")
+def _needs_arrival(spec: Periodic, sdf: DataFrame) -> bool:
+    """Whether the order of rows of one time can be seen in the answers, or in the keys."""
+    floats = any(
+        isinstance(sdf.schema[name].dataType, (T.FloatType, T.DoubleType)) for name in spec.by
+    )
+    return floats or no_partials(make_plan(spec.asked, 0)) is not None
 
 
-def _check_time(spec: Rolling, field: T.StructField) -> None:
-    times = (T.TimestampType, T.TimestampNTZType, T.DateType)
-    if not isinstance(field.dataType, (*times, T.IntegralType)):
-        raise DataError(
-            f"on: column {field.name!r} is {field.dataType.simpleString()}, "
-            "not a timestamp, a date or an integer"
-        )
-    check_lengths(spec, field.name, not isinstance(field.dataType, T.IntegralType))
+# ---- the shuffle and the sort ----------------------------------------------------------------
 
 
-def _answer_type(name: str, aggregate: Aggregate, fields: list[T.StructField]) -> T.DataType:
-    """The Spark type of an answer; the local engine's, in Spark's words."""
-    for place, field in enumerate(fields):
-        wants = wanted_type(aggregate, place)
-        if not isinstance(field.dataType, _TYPES[wants]):
-            kind = field.dataType.simpleString()
-            decimal = isinstance(field.dataType, T.DecimalType)
-            hint = f"; cast it to double first ({name})" if decimal else ""
-            raise DataError(
-                f"{name}: {aggregate!r} can't use column {field.name!r}, a {kind}{hint}"
-            )
-    if aggregate.monoid is not None:
-        return _user_type(name, aggregate, fields)
-    gives = FUNCTIONS[aggregate.fn].gives
-    if gives == "list":
-        return T.ArrayType(fields[0].dataType)
-    if gives == "bytes":
-        return T.BinaryType()
-    if keeps_type(aggregate):
-        return fields[0].dataType
-    if gives == "total" and aggregate.overflow != "float":
-        return T.LongType() if isinstance(fields[0].dataType, _WHOLE) else T.DoubleType()
-    whole = gives == "int" or aggregate.fn in ("arg_min", "arg_max")
-    return T.LongType() if whole else T.DoubleType()
+def _numbered(sdf: DataFrame, names: list[str] | None = None) -> DataFrame:
+    """Columns (None: all) as c0, c1, …, and after them the arrival.
+
+    Because mapInArrow reads dots and backticks in a name as syntax.
+    """
+    rows = _renamed(sdf, names)
+    return rows.withColumn(f"c{len(rows.columns)}", F.monotonically_increasing_id())
 
 
-def _user_type(name: str, aggregate: Aggregate, fields: list[T.StructField]) -> T.DataType:
-    sources = [_source(field.dataType) for field in fields]
-    gives = aggregate.monoid.answer_type(sources)
-    if gives is None:
-        raise SpecError(
-            f"{name}: Spark has to know the type of an answer before there is one; say it, like "
-            f"agg.monoid(..., gives='float') (not compiled: {aggregate.monoid.why_python})"
-        )
-    return {"float": T.DoubleType(), "bool": T.BooleanType()}.get(gives, T.LongType())
+def _renamed(sdf: DataFrame, names: list[str] | None = None) -> DataFrame:
+    every = sdf.toDF(*[f"c{i}" for i in range(len(sdf.columns))])
+    if names is None:
+        return every
+    picked = [F.col(f"c{sdf.columns.index(name)}") for name in names]
+    return every.select(*[c.alias(f"c{i}") for i, c in enumerate(picked)])
 
 
-def _source(kind: T.DataType) -> str:
-    """What a user's monoid calls the type of a column."""
-    if isinstance(kind, T.BooleanType):
-        return "bool"
-    if isinstance(kind, T.StringType):
-        return "text"
-    return "int" if isinstance(kind, T.IntegralType) else "float"
-
-
-_WHOLE = (T.IntegralType, T.BooleanType)
-_NUMBERS = (*_WHOLE, T.FloatType, T.DoubleType, T.NullType)
-_TIMES = (T.TimestampType, T.TimestampNTZType, T.DateType, T.DayTimeIntervalType)
-_TYPES: dict[str, tuple[type[T.DataType], ...]] = {
-    "numbers": _NUMBERS,
-    "ordered": (*_NUMBERS, *_TIMES),
-    "bools": (T.BooleanType, T.NullType),
-    "values": (*_NUMBERS, T.StringType),
-    "any": (T.DataType,),
-    "hashed": (*_NUMBERS, *_TIMES, T.StringType),
-    "sketches": (T.BinaryType, T.NullType),
-}
+def _sorted(spec: Spec, rows: DataFrame, names: list[str], arrival: bool = True) -> DataFrame:
+    """Each key's rows in one partition, in order of (time, arrival), which is the last column."""
+    keys = [f"c{names.index(name)}" for name in spec.by]
+    parted = rows.repartition(*keys) if keys else rows.repartition(1)
+    time = [f"c{names.index(spec.on)}"] if spec.on else []
+    return parted.sortWithinPartitions(*keys, *time, *([rows.columns[-1]] if arrival else []))

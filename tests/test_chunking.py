@@ -118,7 +118,7 @@ def test_memory_is_bounded_by_the_window_and_not_by_the_key():
     run = worker.SortedRun(spec)
     for start in range(0, 100_000, 1000):
         rows = {"t": np.arange(start, start + 1000), "x": np.ones(1000)}
-        run.feed(pa.table(rows))
+        list(run.feed(pa.table(rows)))
         assert len(run.waiting) <= 1
         assert run.track.received - run.track.answered <= 1
         assert len(run.track.times) <= 60
