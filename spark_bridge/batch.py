@@ -20,7 +20,7 @@ from mta.open_panes import no_partials
 from mta.periodic import Periodic
 from mta.plan import make_plan
 from mta.specs import Rolling, Spec
-from spark_bridge.panes import PanePlan, no_panes, pane_start
+from spark_bridge.panes import PanePlan, no_panes, pane_start, poor_panes
 from spark_bridge.periods import Lower, Told, answer_periods
 from spark_bridge.schemas import periodic_schema, rolling_schema
 from spark_bridge.worker import answer_batches
@@ -41,7 +41,7 @@ def apply(spec: Spec | Sequence[Spec], sdf: DataFrame, *, plan: str = "auto") ->
         - "rows": the rows, of the columns that are read; for every aggregate
         - "panes": what Spark has aggregated them to for each key and pane, of length
           gcd(range, slide); for counts, sums and means of integers, and extremes
-        - "auto" (default): panes where they can be had; `explain` says why not
+        - "auto" (default): panes where they can be had and are likely to pay; `explain` says why
 
     Returns
     -------
@@ -161,10 +161,12 @@ def of_panes(spec: Periodic, schema: T.StructType, plan: str) -> bool:
     SpecError
         They are asked for and can't be had.
     """
-    why_not = None if plan == "rows" else no_panes(spec, schema)
+    if plan == "rows":
+        return False
+    why_not = no_panes(spec, schema)
     if plan == "panes" and why_not is not None:
         raise SpecError(f"plan: 'panes' can't be had: {why_not}; take 'rows'")
-    return plan != "rows" and why_not is None
+    return why_not is None and (plan == "panes" or poor_panes(spec) is None)
 
 
 def _of_panes(panes: PanePlan, sdf: DataFrame, schema: T.StructType) -> DataFrame:

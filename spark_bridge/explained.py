@@ -13,7 +13,7 @@ from mta.periodic import Landmark, Periodic
 from mta.plan import make_plan
 from mta.specs import Rolling, Spec
 from spark_bridge.batch import check, of_panes, specs_of
-from spark_bridge.panes import no_panes, pane_length
+from spark_bridge.panes import no_panes, pane_length, poor_panes
 from spark_bridge.periods import Told
 from spark_bridge.schemas import periodic_schema, rolling_schema
 
@@ -88,7 +88,8 @@ def _periodic_lines(spec: Periodic, sdf: DataFrame, plan: str) -> list[str]:
         lines.append("shuffle  twice, of panes only: by key and pane, then by key")
     else:
         lines = [f"plan     rows: {_shuffle(spec, sdf)} -> mapInArrow"]
-        lines.append(f"         {'asked for' if why_not is None else f'no panes: {why_not}'}")
+        poor = "asked for" if plan == "rows" else f"no panes: {poor_panes(spec)}"
+        lines.append(f"         {poor if why_not is None else f'no panes: {why_not}'}")
         lines.append(f"shuffle  once, of the columns {', '.join(columns_of(spec))}")
     what = "panes" if panes else "rows"
     lines.append(f"memory   of a worker: one Arrow batch and {_open(spec, what)} of one key")

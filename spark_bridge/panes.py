@@ -31,6 +31,8 @@ from mta.plan import Output, make_plan
 Ints = NDArray[np.int64]
 Fields = dict[str, T.StructField]
 
+# Of windows that are more panes than these, not many rows are expected in one.
+MOST_PANES = 100
 _LOW = 32  # bits of the lower half of a sum
 _WHOLE = (T.IntegralType, T.BooleanType)
 _FLOATS = (T.FloatType, T.DoubleType)
@@ -85,6 +87,23 @@ def _no_native_part(output: Output, kinds: list[T.DataType]) -> str | None:
     if not isinstance(kinds[0], _WHOLE):
         return f"{shown}: Spark's sum of floats is rounded at every step"
     return f"{shown} does not raise" if state.overflow != "raise" else None
+
+
+def poor_panes(spec: Periodic) -> str | None:
+    """Why panes may cost more than they save; None: it is not likely.
+
+    Panes cost twice as much as rows where each holds one row, as much where it holds about three,
+    and a third where it holds twenty. How many it holds is not known before.
+    """
+    if not isinstance(spec, Hopping):
+        return None
+    panes = spec.range.amount // gcd(spec.range.amount, (spec.slide or spec.range).amount)
+    if panes <= MOST_PANES:
+        return None
+    return (
+        f"a window would be {panes} panes; they pay where each holds three rows of a key or more, "
+        "then ask for plan='panes'"
+    )
 
 
 # ---- the panes -------------------------------------------------------------------------------
@@ -209,8 +228,7 @@ class PanePlan:
         if not isinstance(self.fields[column].dataType, T.LongType):
             whole = self._part("sum", column, False, lambda c: F.sum(c.cast("bigint")), agg.sum)
             return (whole,)
-        mask = F.lit((1 << _LOW) - 1)
-        low = self._part("low", column, False, lambda c: F.sum(c.bitwiseAND(mask)), agg.sum)
+        low = self._part("low", column, False, _lower_half, agg.sum)
         high = self._part("high", column, False, lambda c: F.sum(F.shiftright(c, _LOW)), agg.sum)
         return low, high
 
@@ -239,6 +257,10 @@ class PanePlan:
     def __getstate__(self) -> dict[str, Any]:
         """Workers only lower: what Spark aggregates stays behind."""
         return {"asked": self.asked, "lowered": self.lowered, "spec": self.spec}
+
+
+def _lower_half(c: Column) -> Column:
+    return F.sum(c.bitwiseAND(F.lit((1 << _LOW) - 1)))
 
 
 def _float_extreme(state: str, nan: str) -> Callable[[Column], Column]:

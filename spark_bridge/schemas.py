@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import types as T
 
+from mta.buckets import check_edge_names
 from mta.durations import NANOSECONDS
 from mta.engine import check_lengths
 from mta.errors import ColumnError, DataError, SpecError
@@ -35,6 +36,7 @@ def rolling_schema(specs: Sequence[Rolling], schema: T.StructType) -> T.StructTy
 
 def periodic_schema(spec: Periodic, schema: T.StructType) -> T.StructType:
     """The fields of the keys, of a window's edges, and of the answers."""
+    check_edge_names(spec)
     fields = _fields(schema)
     _check(spec, fields, schema.names)
     assert spec.on is not None

@@ -42,9 +42,14 @@ def _extents(case: Case) -> Any:
     )
 
 
-def hopping(case: Case, aggs: dict) -> None:
+def here(spec: Any, columns: dict) -> list[dict]:
+    """The answers of the local engine."""
+    return read(spec(build("pyarrow", columns)))
+
+
+def hopping(case: Case, aggs: dict, run: Any = here) -> None:
     """Batch answers; a case may list only some windows and totals over all of them."""
-    got = read(_extents(case).agg(**aggs)(build("pyarrow", typed_columns(case))))
+    got = run(_extents(case).agg(**aggs), typed_columns(case))
     if isinstance(case.expected, list):
         _assert_same(case, _sorted(got), _sorted(case.expected))
     else:
@@ -61,22 +66,22 @@ def _assert_some(case: Case, got: list[dict]) -> None:
     assert sum(line["sum"] for line in filled) == case.expected["sum_of_all_sums"]
 
 
-def calendar(case: Case, aggs: dict) -> None:
+def calendar(case: Case, aggs: dict, run: Any = here) -> None:
     """Days of a time zone; edges come back as instants."""
     spec = mta.calendar(
         "1 day", at=f"{case.spec['at']}s", tz=case.spec["tz"], on="ts", by=_by(case)
     )
-    got = read(spec.agg(**aggs)(build("pyarrow", as_times(case, typed_columns(case), ", UTC"))))
+    got = run(spec.agg(**aggs), as_times(case, typed_columns(case), ", UTC"))
     for line in got:
         line["hours"] = (line["end"] - line["start"]).total_seconds() / 3600
         line.update({edge: int(line[edge].timestamp()) for edge in ("start", "end")})
     _assert_same(case, _sorted(got), _sorted(case.expected))
 
 
-def count_hop(case: Case, aggs: dict) -> None:
+def count_hop(case: Case, aggs: dict, run: Any = here) -> None:
     """An answer after every ``slide`` rows of a key."""
     spec = mta.rolling(case.spec["range"], on="ts", by=_by(case), every=case.spec["slide"])
-    got = read(spec.agg(**aggs)(build("pyarrow", typed_columns(case))))
+    got = run(spec.agg(**aggs), typed_columns(case))
     _assert_same(case, got, [{k: v for k, v in e.items() if k != "after_n"} for e in case.expected])
 
 

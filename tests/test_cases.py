@@ -237,6 +237,22 @@ def test_other_windows(case):
     ATTEMPTS[case.window](case, aggregates(case))
 
 
+ON_SPARK = ("hopping", "tumbling", "calendar")
+
+
+@pytest.mark.parametrize(
+    "case", modes(OTHERS, lambda case: case.window in ON_SPARK, pytest.mark.spark)
+)
+def test_other_windows_on_spark(case, spark):
+    bridge = pytest.importorskip("spark_bridge")
+
+    def run(spec, columns):
+        frame = spark.createDataFrame(build("pyarrow", columns))
+        return read(bridge.apply(spec, frame).toArrow())
+
+    ATTEMPTS[case.window](case, aggregates(case), run)
+
+
 @pytest.mark.skipif(
     not ALL_CASES, reason=f"{CASES.name} is not there (it does not come with a clone)"
 )

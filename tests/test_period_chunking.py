@@ -83,7 +83,10 @@ def specs(draw):
 def told(spec, table):
     """The columns of times that Spark is asked for, as they stand beside every row."""
     asked, times = periods.Told.of(spec), table.column(spec.on)
-    values = [*([times[0]] if asked.first else []), *([max(times.to_pylist())] if asked.last else [])]
+    values = [
+        *([times[0]] if asked.first else []),
+        *([max(times.to_pylist())] if asked.last else []),
+    ]
     for number, value in enumerate(values):
         column = pa.array([getattr(value, "as_py", lambda v=value: v)()] * len(table), times.type)
         table = table.append_column(f"told{number}", column)
@@ -103,6 +106,9 @@ def in_batches(spec, table, cuts):
 
 
 def assert_same(spec, table, cuts):
+    if not spec.by:
+        order = np.argsort(table.column(spec.on).to_numpy(), kind="stable")
+        table = table.take(pa.array(order))
     got, want = in_batches(spec, table, cuts), spec(table)
     if got is None:
         assert not len(want)
@@ -190,9 +196,7 @@ def test_many_windows_of_few_rows_come_in_parts():
     table = pa.table({"k": [1, 2, 2, 3], "t": [0, 5, far, 7]})
     sizes = [
         len(batch)
-        for batch in periods.answer_periods(
-            spec, ["k", "t"], iter(told(spec, table).to_batches())
-        )
+        for batch in periods.answer_periods(spec, ["k", "t"], iter(told(spec, table).to_batches()))
     ]
     assert sum(sizes) == 3 * (far + 1) - 12
     assert max(sizes) <= periods.MOST_WINDOWS
@@ -202,7 +206,7 @@ def test_an_overflow_names_the_window():
     spec = mta.tumbling("10i", on="t").agg(s=agg.sum("i"))
     table = pa.table({"t": [1, 11, 12], "i": [1, 2**62, 2**62]})
     for cuts in ([], [2]):
-        with pytest.raises(OverflowError, match="s: .* that ends at 20 "):
+        with pytest.raises(OverflowError, match=r"s: .* that ends at 20 "):
             in_batches(spec, table, cuts)
 
 
