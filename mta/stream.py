@@ -91,6 +91,7 @@ class RollingStream(PushedStream[Rolling]):
         self.now: int | None = None  # time, where there is no watermark
         self.forgotten: int | None = None  # then: keys that are not known had no rows from here on
         self.finished = False
+        self.answered_rows = NO_ROWS  # by the call before: the arrivals of the rows of its answers
         self.sweep_at = 64  # that many keys: look for dead ones
         # Of the call at hand: how to undo what it has changed in place, and the keys it has fed.
         self._undo: list[Callable[[], Any]] = []
@@ -523,6 +524,7 @@ class RollingStream(PushedStream[Rolling]):
             order = sort_times(arrivals)
             answers = [reordered(answer, order) for answer in answers]
             arrivals = arrivals[order]
+        self.answered_rows = arrivals
         return self.frame.build_numbered(answers, arrivals)
 
     def _label(self, keys: Ints, times: Ints) -> list[Answer]:

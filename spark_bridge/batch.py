@@ -19,7 +19,8 @@ from mta.errors import DataError, SpecError
 from mta.open_panes import no_partials
 from mta.periodic import Periodic
 from mta.plan import make_plan
-from mta.specs import Rolling, Spec
+from mta.specs import Rolling, Spec, Streamed
+from spark_bridge import streaming
 from spark_bridge.panes import PanePlan, no_panes, pane_start, poor_panes
 from spark_bridge.periods import Lower, Told, answer_periods
 from spark_bridge.schemas import periodic_schema, rolling_schema
@@ -28,20 +29,23 @@ from spark_bridge.worker import answer_batches
 PLANS = ("auto", "rows", "panes")
 
 
-def apply(spec: Spec | Sequence[Spec], sdf: DataFrame, *, plan: str = "auto") -> DataFrame:
+def apply(
+    spec: Spec | Sequence[Spec], sdf: DataFrame, *, plan: str = "auto", **options: Any
+) -> DataFrame:
     """The answers of a spec over a Spark DataFrame.
 
     Parameters
     ----------
     spec : a spec with aggregates, such as ``mta.rolling("24h", on="ts", by="card").agg(...)``; or
         several trailing ones of the same `by` and `on`, which share one shuffle and one sort
-    sdf : a batch DataFrame, with its columns in any order
-    plan : of windows by number, what is shuffled
+    sdf : a batch DataFrame, with its columns in any order; or a stream
+    plan : of windows by number in batch, what is shuffled
 
         - "rows": the rows, of the columns that are read; for every aggregate
         - "panes": what Spark has aggregated them to for each key and pane, of length
           gcd(range, slide); for counts, sums and means of integers, and extremes
         - "auto" (default): panes where they can be had and are likely to pay; `explain` says why
+    options : of streams only; see ``spark_bridge.streaming.apply``, which answers them
 
     Returns
     -------
@@ -74,12 +78,28 @@ def apply(spec: Spec | Sequence[Spec], sdf: DataFrame, *, plan: str = "auto") ->
     A landmark's groups are answered up to the last window of all: the latest time is found before,
     by an aggregation that reads that column only. So is the first, for ``origin="first"``.
     """
+    if getattr(sdf, "isStreaming", False):
+        return streaming.apply(_one_of_stream(spec, plan), sdf, **options)
+    if options:
+        raise SpecError(f"apply: {', '.join(options)}: of streams only; this is a batch")
     specs = specs_of(spec)
     check(specs, sdf, plan)
     one = specs[0]
     if isinstance(one, Periodic):
         return _periods(one, sdf, plan)
     return _rolling([s for s in specs if isinstance(s, Rolling)], sdf)
+
+
+def _one_of_stream(spec: Spec | Sequence[Spec], plan: str) -> Streamed:
+    """The one spec that a stream is answered by."""
+    specs = specs_of(spec)
+    if len(specs) > 1:
+        raise SpecError("spec: a stream is answered by one spec; call apply() for each")
+    if plan != "auto":
+        raise SpecError(f"plan: {plan!r} is of batches; a stream's is `spec.stream(plan=)`'s own")
+    one = specs[0]
+    assert isinstance(one, Streamed)  # all that `specs_of` lets through are
+    return one
 
 
 def specs_of(spec: Spec | Sequence[Spec]) -> list[Spec]:
@@ -97,8 +117,6 @@ def check(specs: list[Spec], sdf: Any, plan: str) -> None:
     """Refuse what can't be answered, or not in one pass."""
     if not isinstance(getattr(sdf, "schema", None), T.StructType):
         raise DataError(f"sdf: a Spark DataFrame is needed, not a {type(sdf).__name__}")
-    if sdf.isStreaming:
-        raise DataError("sdf: this is a stream; so far only batch DataFrames can be answered")
     if plan not in PLANS:
         raise SpecError(f"plan: must be one of {PLANS}, not {plan!r}")
     for one in specs:

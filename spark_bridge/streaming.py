@@ -1,0 +1,311 @@
+"""apply() on streams: every spec over a live DataFrame, in append mode.
+
+The plan is ``mapInArrow`` (packs the rows of each **shard**, a hash of the keys, into one blob a
+partition and micro-batch) → ``withWatermark`` → ``groupBy(shard)`` →
+``transformWithStateInPandas`` (one stream of `mta` for each shard) → ``mapInArrow`` (unpacks the
+answers). A shard is called once a micro-batch however many keys it has. Only the public DataFrame
+API is used.
+
+**When.** Spark's watermark W of a micro-batch is the greatest time of all micro-batches before it,
+less ``spec.watermark(delay)``, in whole milliseconds; it never goes back. All shards see the same
+W. In a micro-batch, time first goes on to W, and answers that are complete by it are given; then
+the rows come, and those that come behind W as ``spec.late`` has it are late. So rows of one
+micro-batch never make each other late, and neither answers nor lateness depend on shards or
+partitions. W is 1970 until a later time has come; before, nothing is late and nothing is final.
+
+**Late rows.** A packed row has no time of its own when it comes to the operator (its column is
+dropped after ``withWatermark``), so Spark's own filter, which would drop a blob whole, sees none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming import StatefulProcessor
+
+from mta.bucket_stream import BucketStream
+from mta.errors import SpecError
+from mta.periodic import FIRST, Periodic
+from mta.progress import Watermark
+from mta.specs import Rolling, Streamed
+from spark_bridge.blobs import GUARD, PACKED_TYPES, ROWS, from_blob, pack, to_blob, unpack
+from spark_bridge.schemas import periodic_schema, rolling_schema
+from spark_bridge.shards import REVISION, Taken, delay_ms, told_from_outside
+from spark_bridge.state import ShardStore
+
+SHARDS = 16
+METRICS = "mta"
+MADE = "answers binary, late binary, received bigint, late_rows bigint, answer_rows bigint"
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+
+
+def apply(
+    spec: Streamed,
+    sdf: DataFrame,
+    *,
+    shards: int = SHARDS,
+    late: str | None = None,
+    metrics: str = METRICS,
+) -> DataFrame:
+    """The answers of a spec over a stream, each of them once, when it is final.
+
+    Parameters
+    ----------
+    spec : with ``.watermark(delay)``; its other options are refused, as Spark has one watermark
+    sdf : a streaming DataFrame
+    shards : how many groups the keys are put into; a checkpoint keeps it. A micro-batch costs a few
+        state calls a shard. At least as many as tasks that shall work at once
+        (``spark.sql.shuffle.partitions``).
+    late : name of one more column, for rows that come too late: a struct of the input's columns,
+        null in answers; in such a row everything else is null. Without it they are only counted.
+    metrics : name of the query's observed metrics, ``received``, ``late``, ``answers``, of each
+        micro-batch (``query.lastProgress.observedMetrics``)
+
+    Returns
+    -------
+    DataFrame
+        A trailing window: the input's columns and the answers (after "revision", where late rows
+        revise). Windows by number: the columns of `by`, "start", "end", "revision", the answers.
+
+    Raises
+    ------
+    ColumnError, DataError, SpecError
+        As on batches, or the spec asks for what no stream of Spark can do; the message says what.
+    """
+    check(spec, sdf, shards)
+    schema, names = _schemas(spec, sdf.schema, late)
+    inside = told_from_outside(spec)
+    plain = {name: f"c{i}" for i, name in enumerate(names)}
+    on = str(spec.on)
+
+    def pack_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task = TaskContext.get()
+        return pack(names, on, 0 if task is None else task.partitionId(), batches)
+
+    def unpack_answers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return unpack(arrow, late, batches)
+
+    arrow = to_arrow_schema(schema, timezone="UTC")
+    rows = sdf.select([F.col(_quoted(name)).alias(short) for name, short in plain.items()])
+    keys = [plain[name] for name in spec.by]
+    hashed = F.pmod(F.xxhash64(*keys), F.lit(shards)) if keys else F.lit(0)
+    packed = rows.withColumn(f"c{len(names)}", hashed.cast("int")).mapInArrow(
+        pack_rows, PACKED_TYPES
+    )
+    timed = packed.withColumn("ts", F.timestamp_millis("ms"))
+    marked = timed.withWatermark("ts", f"{delay_ms(spec)} milliseconds").drop("ts", "ms")
+    made = marked.groupBy("shard").transformWithStateInPandas(
+        ShardProcessor(inside, shards, late is not None), MADE, "append", "eventTime"
+    )
+    counts = {"received": "received", "late": "late_rows", "answers": "answer_rows"}
+    told = [F.sum(column).alias(name) for name, column in counts.items()]
+    return made.observe(metrics, *told).mapInArrow(unpack_answers, schema)
+
+
+class ShardProcessor(StatefulProcessor):
+    """What Spark calls for every shard that has rows in a micro-batch, or waits for time.
+
+    keeps_late : whether late rows are handed out
+    """
+
+    def __init__(self, spec: Streamed, shards: int, keeps_late: bool) -> None:
+        self.spec, self.shards, self.keeps_late = spec, shards, keeps_late
+
+    def init(self, handle: Any) -> None:
+        """Begin a task."""
+        self.handle = handle
+        self.store = ShardStore(handle, self.spec, self.shards)
+
+    def handleInputRows(  # noqa: N802 (Spark's name)
+        self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
+        """Take the blobs of a shard; or, in the group that is none, check the checkpoint."""
+        packed = list(rows)
+        if int(key[0]) == GUARD:
+            self.store.guard()
+            return
+        table = _in_order(pd.concat(packed))
+        yield from self._step(timerValues, table, len(table))
+
+    def handleExpiredTimer(  # noqa: N802
+        self, key: Any, timerValues: Any, expiredTimerInfo: Any  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
+        """Time has gone on, and the shard had no rows."""
+        yield from self._step(timerValues, None, 0)
+
+    def close(self) -> None:
+        """End a task."""
+
+    def _step(
+        self, timers: Any, table: pa.Table | None, received: int
+    ) -> Iterator[pd.DataFrame]:
+        now = timers.getCurrentWatermarkInMs()
+        watermark = now if now > 0 else None  # 0 is Spark's word for none
+        head = self.store.read()
+        shard = self.store.load(head)
+        taken = shard.take(watermark, table)
+        self.store.log(head, watermark, table)
+        self._set_timer(head, max(now, 0) + 1 if shard.waits else None)
+        self.store.write(head, shard)
+        yield from self._made(taken, received)
+
+    def _set_timer(self, head: Any, wanted: int | None) -> None:
+        """One timer a shard: to be called as soon as time goes on."""
+        if head.timer is not None:
+            self.handle.deleteTimer(head.timer)
+        if wanted is not None:
+            self.handle.registerTimer(wanted)
+        head.timer = wanted
+
+    def _made(self, taken: Taken, received: int) -> Iterator[pd.DataFrame]:
+        late, answers = taken.late, taken.answers
+        counts = received, 0 if late is None else len(late), 0 if answers is None else len(answers)
+        kept = to_blob(late) if late is not None and self.keeps_late else None
+        if not any(counts):
+            return
+        yield _told(None if not counts[2] else to_blob(answers.slice(0, ROWS)), kept, *counts)
+        for start in range(ROWS, counts[2], ROWS):
+            yield _told(to_blob(answers.slice(start, ROWS)), None, 0, 0, 0)
+
+
+def _in_order(packed: pd.DataFrame) -> pa.Table:
+    """The rows of all blobs, in the order of the stream's partitions."""
+    blobs = packed.sort_values(["part", "place"], kind="stable")["blob"]
+    return pa.concat_tables([from_blob(bytes(blob)) for blob in blobs])
+
+
+def _told(
+    answers: bytes | None, late: bytes | None, received: int, late_rows: int, rows: int
+) -> pd.DataFrame:
+    names = [field.strip().split()[0] for field in MADE.split(",")]
+    return pd.DataFrame([(answers, late, received, late_rows, rows)], columns=names)
+
+
+# ---- what is asked ------------------------------------------------------------------------------
+
+
+def check(spec: Streamed, sdf: DataFrame, shards: int = SHARDS) -> None:
+    """Refuse what no stream of Spark can do.
+
+    Raises
+    ------
+    SpecError
+        The spec has no delay, or asks for more than one watermark for all rows can give.
+    """
+    if not isinstance(spec, (Rolling, Periodic)):
+        raise SpecError(f"spec: a window with .agg(...) is needed, not {spec!r}")
+    if not isinstance(shards, int) or isinstance(shards, bool) or shards < 1:
+        raise SpecError(f"shards: must be a whole number from 1 on, not {shards!r}")
+    if spec.on is None:
+        raise SpecError("on: a stream of Spark has no order but that of a time column")
+    _check_watermark(spec.progress)
+    if isinstance(spec, Rolling):
+        _check_rolling(spec)
+    else:
+        BucketStream(spec)  # refuses what the workers would
+        if spec.origin == FIRST:
+            raise SpecError("origin: which row comes first is not known of a stream of Spark")
+    told_from_outside(spec).to_json()  # (functions can't be written to a checkpoint)
+    _check_session(sdf)
+
+
+def _check_watermark(told: Watermark | None) -> None:
+    if told is None or told.delay is None:
+        raise SpecError("watermark: a stream needs .watermark(delay), as Spark's withWatermark")
+    reasons = {
+        "source": "Spark has one watermark for all sources",
+        "max_ahead": "Spark's watermark believes every row",
+        "punctuation": "Spark's watermark is told by times only",
+    }
+    for option, reason in reasons.items():
+        if getattr(told, option) is not None:
+            raise SpecError(f"{option}: {reason}; leave it out")
+
+
+def _check_rolling(spec: Rolling) -> None:
+    if not spec.by_rank:
+        raise SpecError("every_by: rows of a Spark DataFrame do not arrive in any order")
+    looks_ahead = isinstance(spec.lag, int) and spec.lag < 0
+    revises = spec.lateness is not None and spec.lateness.mode == "revise"
+    if looks_ahead and (revises or spec.every is not None):
+        asked = "late: rows can't revise" if revises else "every: rows can't be picked from"
+        raise SpecError(f"{asked} windows that wait for a number of rows to come (lag={spec.lag})")
+
+
+def _check_session(sdf: DataFrame) -> None:
+    provider = sdf.sparkSession.conf.get(PROVIDER, "")
+    if "RocksDB" not in str(provider):
+        raise SpecError(
+            f"{PROVIDER}: Spark keeps the state of Python functions in RocksDB only; set it to org."
+            "apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+        )
+    if find_spec("google") is None or find_spec("google.protobuf") is None:
+        raise SpecError("protobuf: Spark needs it for state in Python: pip install protobuf")
+
+
+def _schemas(
+    spec: Streamed, schema: T.StructType, late: str | None
+) -> tuple[T.StructType, list[str]]:
+    """The columns that come out, and those of the input that are needed."""
+    if isinstance(spec, Rolling):
+        made, names = rolling_schema([spec], schema), schema.names
+        if spec.lateness is not None and spec.lateness.mode == "revise":
+            at = len(schema.names)
+            made = T.StructType([*made.fields[:at], _revision(schema), *made.fields[at:]])
+    else:
+        assert isinstance(spec, Periodic)
+        made = periodic_schema(spec, schema)
+        at = len(spec.by) + 2
+        made = T.StructType([*made.fields[:at], _revision(None), *made.fields[at:]])
+        used = {*spec.by, spec.on, *(c for _, a in spec.aggs for c in a.columns)}
+        names = [n for n in schema.names if late is not None or n in used]
+    if late is not None:
+        if late in made.names:
+            raise SpecError(f"late: {late!r} is a column of the output; give it another name")
+        made = T.StructType([*made.fields, T.StructField(late, schema, True)])
+        made = T.StructType([T.StructField(f.name, f.dataType, True) for f in made.fields])
+    return made, names
+
+
+def _revision(schema: T.StructType | None) -> T.StructField:
+    if schema is not None and REVISION in schema.names:
+        raise SpecError(f"late: {REVISION!r} is a column of the input, and of revised answers")
+    return T.StructField(REVISION, T.LongType(), True)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+# ---- what is built -------------------------------------------------------------------------------
+
+
+def explain(spec: Streamed, sdf: DataFrame, *, shards: int = SHARDS) -> str:
+    """What `apply` builds of a spec over a stream, and when answers and rows are final and late."""
+    check(spec, sdf, shards)
+    schema, names = _schemas(spec, sdf.schema, None)
+    mode = spec.lateness.mode if spec.lateness is not None else "drop"
+    keys = ", ".join(spec.by) or "no key"
+    waits = "the rows that wait for the watermark, and " if isinstance(spec, Rolling) else ""
+    return "\n".join(
+        [
+            repr(spec),
+            f"pack     mapInArrow: {len(names)} columns to one Arrow blob a shard ({shards} of "
+            f"xxhash64({keys})), partition and micro-batch",
+            f"time     withWatermark, {delay_ms(spec)} ms behind the greatest time of the "
+            "micro-batches before; one for all shards",
+            "state    transformWithStateInPandas by shard: a snapshot and a log of the rows since; "
+            f"{waits}what the stream of mta holds of open windows",
+            f"late     {mode}; counted in the observed metrics and in the state",
+            f"gives    append: {', '.join(schema.names)}",
+        ]
+    )
