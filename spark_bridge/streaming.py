@@ -34,7 +34,7 @@ from pyspark.sql.streaming import StatefulProcessor
 
 from mta.bucket_stream import BucketStream
 from mta.errors import SpecError
-from mta.periodic import FIRST, Periodic
+from mta.periodic import FIRST, Landmark, Periodic
 from mta.progress import Watermark
 from mta.specs import Rolling, Streamed
 from spark_bridge.blobs import GUARD, PACKED_TYPES, ROWS, from_blob, pack, to_blob, unpack
@@ -96,7 +96,7 @@ def apply(
 
     arrow = to_arrow_schema(schema, timezone="UTC")
     rows = sdf.select([F.col(_quoted(name)).alias(short) for name, short in plain.items()])
-    keys = [plain[name] for name in spec.by]
+    keys = [plain[name] for name in shard_keys(spec)]
     hashed = F.pmod(F.xxhash64(*keys), F.lit(shards)) if keys else F.lit(0)
     packed = rows.withColumn(f"c{len(names)}", hashed.cast("int")).mapInArrow(
         pack_rows, PACKED_TYPES
@@ -109,6 +109,12 @@ def apply(
     counts = {"received": "received", "late": "late_rows", "answers": "answer_rows"}
     told = [F.sum(column).alias(name) for name, column in counts.items()]
     return made.observe(metrics, *told).mapInArrow(unpack_answers, schema)
+
+
+def shard_keys(spec: Streamed) -> tuple[str, ...]:
+    """The columns that say which shard a row is in; without any, all rows are in one."""
+    # A landmark answers quiet keys, too, as long as any key has rows: it has to see all of them.
+    return () if isinstance(spec, Landmark) else spec.by
 
 
 class ShardProcessor(StatefulProcessor):
@@ -294,13 +300,14 @@ def explain(spec: Streamed, sdf: DataFrame, *, shards: int = SHARDS) -> str:
     check(spec, sdf, shards)
     schema, names = _schemas(spec, sdf.schema, None)
     mode = spec.lateness.mode if spec.lateness is not None else "drop"
-    keys = ", ".join(spec.by) or "no key"
+    keys = ", ".join(shard_keys(spec))
+    shared = f"{shards} of xxhash64({keys})" if keys else "one for all rows"
     waits = "the rows that wait for the watermark, and " if isinstance(spec, Rolling) else ""
     return "\n".join(
         [
             repr(spec),
-            f"pack     mapInArrow: {len(names)} columns to one Arrow blob a shard ({shards} of "
-            f"xxhash64({keys})), partition and micro-batch",
+            f"pack     mapInArrow: {len(names)} columns to one Arrow blob a shard "
+            f"({shared}), partition and micro-batch",
             f"time     withWatermark, {delay_ms(spec)} ms behind the greatest time of the "
             "micro-batches before; one for all shards",
             "state    transformWithStateInPandas by shard: a snapshot and a log of the rows since; "

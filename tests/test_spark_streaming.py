@@ -1,0 +1,263 @@
+"""Streams on real Spark: what comes out of a query is what the local engine gives.
+
+A file is a micro-batch. (What needs no query is in test_spark_streaming_shards.py.)
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import mta
+from mta import agg
+from mta.errors import ColumnError, SpecError
+
+spark_bridge = pytest.importorskip("spark_bridge", reason="the [spark] extra is not installed")
+pytest.importorskip("google.protobuf", reason="Spark needs it for state in Python")
+from spark_bridge import streaming  # noqa: E402
+
+pytestmark = pytest.mark.spark
+
+PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+OPTIONS = {
+    "spark.sql.streaming.stateStore.providerClass": PROVIDER,
+    "spark.sql.shuffle.partitions": "2",
+}
+FAR = dt.datetime(2100, 1, 1, tzinfo=dt.timezone.utc)  # a row there makes all others final
+
+
+@pytest.fixture(autouse=True)
+def rocksdb(spark):
+    before = {name: spark.conf.get(name, None) for name in OPTIONS}
+    for name, value in OPTIONS.items():
+        spark.conf.set(name, value)
+    yield
+    for name, value in before.items():
+        spark.conf.unset(name) if value is None else spark.conf.set(name, value)
+
+
+class Source:
+    """A directory of files, each a micro-batch, and what queries over it have given."""
+
+    def __init__(self, spark, path):
+        self.spark, self.path = spark, path
+        (path / "in").mkdir()
+        self.files, self.batches, self.progress = 0, {}, []
+        self.schema = None
+
+    def put(self, table):
+        """One more micro-batch."""
+        name = self.path / "in" / f"{self.files:04}.parquet"
+        pq.write_table(table, name.with_suffix(".tmp"))
+        os.utime(name.with_suffix(".tmp"), (1e9 + self.files,) * 2)
+        name.with_suffix(".tmp").rename(name)
+        self.files += 1
+        if self.schema is None:
+            self.schema = self.spark.read.parquet(str(name)).schema
+
+    def read(self):
+        """The stream of what was put, and will be."""
+        reader = self.spark.readStream.schema(self.schema).option("maxFilesPerTrigger", 1)
+        return reader.option("pathGlobFilter", "*.parquet").parquet(str(self.path / "in"))
+
+    def answer(self, spec, fails_in=None, **options):
+        """All that a query gives of what was put since the last one; exactly once by its number."""
+
+        def write(frame, number):
+            rows = frame.toArrow()
+            if number == fails_in:
+                raise RuntimeError("the sink is full")
+            self.batches[number] = rows
+
+        query = (
+            spark_bridge.apply(spec, self.read(), shards=3, **options)
+            .writeStream.foreachBatch(write)
+            .option("checkpointLocation", str(self.path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        try:
+            query.awaitTermination()
+        finally:
+            self.progress += query.recentProgress
+        return pa.concat_tables(self.batches.values())
+
+
+@pytest.fixture
+def source(spark, tmp_path):
+    return Source(spark, tmp_path)
+
+
+def payments(rows=400, late=0, seed=7):
+    """Rows out of order by less than 8 s, with ties and nulls; the last `late` ones far behind."""
+    rng = np.random.default_rng(seed)
+    seconds = np.arange(rows) // 2 + rng.integers(0, 8, rows)
+    seconds[rows - late :] = seconds[rows - late :] - 100
+    start = np.datetime64("2026-01-01", "us") + seconds * np.timedelta64(1, "s")
+    x = rng.normal(size=rows) * 10.0 ** rng.integers(-3, 9, rows)
+    return pa.table({
+        "ts": pa.array(start, pa.timestamp("us", "UTC")),
+        "card": pa.array([f"c{k}" if k else None for k in rng.integers(0, 9, rows)]),
+        "x": pa.array(x, mask=rng.random(rows) < 0.1),
+        "row.no": pa.array(range(rows)),
+        "note": pa.array([{"a": str(i)} for i in range(rows)]),
+    })  # fmt: skip
+
+
+def last_row(like):
+    return pa.Table.from_pylist([{"ts": FAR, "card": "c1", "x": 1.0, "row.no": -1}], like.schema)
+
+
+def without_last(table, by="row.no"):
+    return table.filter(pa.compute.not_equal(table[by], -1)).sort_by(by)
+
+
+def windows_of(table):
+    far = pa.scalar(FAR, pa.timestamp("us", "UTC"))
+    kept = table.filter(pa.compute.less(table["end"], far))
+    return kept.sort_by([("start", "ascending"), ("card", "ascending")])
+
+
+ALL = {
+    "s": agg.sum("x"), "m": agg.mean("x"), "hi": agg.max("x"), "sd": agg.std("x"),
+    "q": agg.quantile("x", 0.9), "f": agg.first("x"), "d": agg.count_distinct("card"),
+    "w": agg.arg_max("row.no", by="x"), "top": agg.top_k("x", 3), "names": agg.list("card"),
+    "n": agg.count(), "spread": agg.kurt("x"),
+}  # fmt: skip
+ROLLING = mta.rolling("20s", on="ts", by="card").watermark("8s").agg(**ALL)
+HOPPING = mta.hopping("20s", slide="5s", on="ts", by="card").watermark("8s").agg(**ALL)
+
+
+@pytest.mark.parametrize("zone", ["Etc/UTC", "America/New_York"])
+def test_rows_are_answered_as_here(source, spark, zone):
+    """Every kind of aggregate, in every zone, over columns of any type and name."""
+    table = payments()
+    for start in range(0, 400, 134):
+        source.put(table.slice(start, 134))
+    source.put(last_row(table))
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        got = without_last(source.answer(ROLLING))
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+    assert got.column_names == [*table.column_names, *ALL]
+    assert got.select(list(ALL)).to_pylist() == ROLLING(table).to_pylist()
+    assert got.drop_columns(list(ALL)).to_pylist() == table.to_pylist()
+
+
+def test_windows_are_answered_as_here_over_restarts(source):
+    """A query that ends, one that fails after its shards have gone on, and one that ends it."""
+    table = payments()
+    source.put(table.slice(0, 150))
+    source.answer(HOPPING)
+    source.put(table.slice(150, 100))
+    source.put(table.slice(250))
+    failing = max(source.batches) + 1
+    with pytest.raises(Exception, match="the sink is full"):
+        source.answer(HOPPING, fails_in=failing)
+    source.answer(HOPPING)
+    source.put(last_row(table))
+    got = windows_of(source.answer(HOPPING))
+    expected = windows_of(HOPPING(table))
+    assert got.column_names == ["card", "start", "end", "revision", *ALL]
+    assert set(got["revision"].to_pylist()) == {1}
+    assert got.drop_columns(["revision"]).to_pylist() == expected.to_pylist()
+
+
+def test_late_rows_are_counted_and_handed_out(source, spark):
+    """Also of a micro-batch that is late as a whole."""
+    table = payments(300, late=40)
+    source.put(table.slice(0, 200))
+    source.put(table.slice(200, 60))
+    source.put(table.slice(260))
+    source.put(last_row(table))
+    out = source.answer(ROLLING, late="too late", metrics="payments")
+    late = [row["too late"] for row in out.to_pylist() if row["too late"] is not None]
+    assert sorted(row["row.no"] for row in late) == list(range(260, 300))
+    assert sorted(late, key=lambda row: row["row.no"]) == table.slice(260).to_pylist()
+    got = without_last(out.filter(pa.compute.is_valid(out["row.no"])))
+    assert got.select(list(ALL)).to_pylist() == ROLLING(table.slice(0, 260)).to_pylist()
+    told = [p.observedMetrics["payments"] for p in source.progress]
+    assert sum(metrics["received"] or 0 for metrics in told) == 301
+    assert sum(metrics["late"] or 0 for metrics in told) == 40
+    assert sum(metrics["answers"] or 0 for metrics in told) == 260
+    dropped = [op.numRowsDroppedByWatermark for p in source.progress for op in p.stateOperators]
+    assert sum(dropped) == 0
+    heads = spark.read.format("statestore").option("stateVarName", "head")
+    kept = heads.load(str(source.path / "checkpoint")).select("value.*").toPandas()
+    assert (kept["received"].sum(), kept["late"].sum(), kept["answers"].sum()) == (301, 40, 260)
+
+
+def test_late_rows_revise(source):
+    table = payments(300, late=20)
+    spec = mta.rolling("20s", on="ts", by="card").watermark("8s").late("revise", within="200s")
+    spec = spec.agg(n=agg.count(), hi=agg.max("x"), s=agg.sum("x"))
+    source.put(table.slice(0, 280))
+    source.put(table.slice(280))
+    source.put(last_row(table))
+    out = source.answer(spec)
+    assert out.column_names == [*table.column_names, "revision", "n", "hi", "s"]
+    got = {}
+    for row in sorted(out.to_pylist(), key=lambda row: row["revision"]):
+        got[row["row.no"]] = {name: row[name] for name in ("n", "hi", "s")}
+    assert max(out["revision"].to_pylist()) > 1
+    assert [got[i] for i in range(300)] == spec(table).to_pylist()
+
+
+@pytest.mark.parametrize("kind", ["int32", "date32"])
+def test_integers_and_dates_are_times(source, kind):
+    days = [20_000 + i // 3 for i in range(60)]
+    unit = "d" if kind == "date32" else "i"
+    table = pa.table({
+        "on": pa.array(days, pa.int32()).cast(kind), "x": pa.array(range(60), pa.int64()),
+    })  # fmt: skip
+    spec = mta.tumbling(f"7{unit}", on="on").watermark(f"2{unit}").agg(s=agg.sum("x"))
+    source.put(table.slice(0, 30))
+    source.put(table.slice(30))
+    got = source.answer(spec).drop_columns(["revision"]).sort_by("start")
+    expected = spec(table)
+    assert got.to_pylist() == expected.to_pylist()[: len(got)]
+    assert len(got) == 2
+
+
+def test_a_checkpoint_keeps_its_number_of_shards(source):
+    table = payments(60)
+    source.put(table.slice(0, 30))
+    source.answer(HOPPING)
+    source.put(table.slice(30))
+    query = streaming.apply(HOPPING, source.read(), shards=2).writeStream.format("noop")
+    query = query.option("checkpointLocation", str(source.path / "checkpoint"))
+    with pytest.raises(Exception, match="begun with 3, which it keeps, not with 2"):
+        query.trigger(availableNow=True).start().awaitTermination()
+
+
+def test_what_is_refused_before_the_query_runs(source, spark):
+    source.put(payments(4))
+    stream = source.read()
+    with pytest.raises(SpecError, match="watermark: a stream needs"):
+        spark_bridge.apply(mta.rolling("1h", on="ts").agg(n=agg.count()), stream)
+    with pytest.raises(SpecError, match="shards: must be"):
+        spark_bridge.apply(ROLLING, stream, shards=0)
+    with pytest.raises(SpecError, match="late: 'x' is a column"):
+        spark_bridge.apply(ROLLING, stream, late="x")
+    with pytest.raises(ColumnError, match="by: no column 'k'"):
+        spec = mta.rolling("1h", on="ts", by="k").watermark("1s").agg(n=agg.count())
+        spark_bridge.apply(spec, stream)
+    spark.conf.unset("spark.sql.streaming.stateStore.providerClass")
+    if "RocksDB" not in spark.conf.get("spark.sql.streaming.stateStore.providerClass"):
+        with pytest.raises(SpecError, match=r"providerClass: .*RocksDB"):
+            spark_bridge.apply(ROLLING, stream)
+
+
+def test_what_is_built_is_told(source):
+    source.put(payments(4))
+    text = streaming.explain(HOPPING, source.read(), shards=5)
+    assert "5 of xxhash64(card)" in text
+    assert "8000 ms behind" in text
+    assert "card, start, end, revision, s, m" in text

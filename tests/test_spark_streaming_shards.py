@@ -1,0 +1,320 @@
+"""The stateful processor of streams without a query: pyspark's TwsTester, and mishaps.
+
+Workers that have seen nothing of a shard, or an old state of it, or an attempt of which nothing was
+kept, have to give the answers that one local run gives.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mta
+from mta import agg
+from mta.errors import DataError, SnapshotError, SpecError
+
+pytest.importorskip("pyspark", reason="the [spark] extra is not installed")
+pytest.importorskip("google.protobuf", reason="Spark needs it for state in Python")
+tws = pytest.importorskip("pyspark.sql.streaming.tws_tester")
+
+from spark_bridge import blobs, state, streaming  # noqa: E402
+from spark_bridge.shards import Shard, told_from_outside  # noqa: E402
+
+AGGS = {"s": agg.sum("x"), "q": agg.median("x"), "n": agg.count(), "l": agg.last("x")}
+ROLLING = {
+    "time": mta.rolling("9i", on="t", by="k"),
+    "rows": mta.rolling(3, on="t", by="k"),
+    "all": mta.rolling(None, on="t"),
+    "ahead": mta.rolling("5i", on="t", by="k", lag="-4i", closed="both"),
+    "next rows": mta.rolling(2, on="t", by="k", lag=-1),
+    "every": mta.rolling("9i", on="t", by="k", every=2),
+}
+PERIODIC = {
+    "hopping": mta.hopping("10i", slide="4i", on="t", by="k"),
+    "tumbling": mta.tumbling("6i", on="t", closed="right"),
+    "landmark": mta.landmark("7i", on="t", by="k", origin="5i"),
+}
+SPECS = {
+    **{name: spec.watermark("4i").agg(**AGGS) for name, spec in (ROLLING | PERIODIC).items()},
+    "revised rows": ROLLING["time"].watermark("1i").late("revise", within="5i").agg(**AGGS),
+    "revised windows": PERIODIC["hopping"].watermark("1i").late("revise", within="5i").agg(**AGGS),
+    "panes": PERIODIC["hopping"].watermark("2i").agg(s=agg.sum("x"), n=agg.count()),
+}
+SCHEMA = pa.schema([("t", pa.int64()), ("k", pa.string()), ("x", pa.float64()), ("i", pa.int64())])
+
+
+@st.composite
+def micro_batches(draw):
+    """Micro-batches of rows out of order, each of one or two partitions."""
+    sizes = draw(st.lists(st.integers(0, 12), min_size=1, max_size=7))
+    values = st.one_of(st.none(), st.floats(-1e6, 1e6), st.just(float("nan")))
+    made, at = [], 0
+    for batch, size in enumerate(sizes):
+        times = [3 + 6 * batch + draw(st.integers(-12, 9)) for _ in range(size)]
+        rows = {
+            "t": times,
+            "k": [draw(st.sampled_from(["a", "b", "c", None])) for _ in times],
+            "x": [draw(values) for _ in times],
+            "i": range(at, at + size),
+        }
+        table = pa.table(rows, schema=SCHEMA)
+        cut = draw(st.integers(0, size))
+        made.append([table.slice(0, cut), table.slice(cut)])
+        at += size
+    return made
+
+
+class Query:
+    """What Spark does with a stream, in one process."""
+
+    def __init__(self, spec, shards=2):
+        self.spec, self.shards = spec, shards
+        processor = streaming.ShardProcessor(told_from_outside(spec), shards, True)
+        self.tester = tws.TwsTester(
+            processor, timeMode="EventTime", eventTimeExtractor=lambda row: 2**62
+        )
+        self.newest, self.told = 0, []
+
+    def run(self, parts, mishap=None):
+        """One micro-batch."""
+        self._go_on()
+        before = copy.deepcopy(self._kept())
+        if mishap == "cold":
+            state.COPIES.held.clear()
+        made = self._take(parts)
+        if mishap == "failed":  # what it has written is lost; the worker lives on
+            self._kept(before)
+            made = self._take(parts)
+        self.told.append(made)
+        for part in parts:
+            self.newest = max([self.newest, *part["t"].to_pylist()])
+
+    def lull(self):
+        """No rows, and no more rows ever before this."""
+        self.newest = 10_000
+        self._go_on()
+
+    def output(self, column):
+        """The rows that have come out."""
+        found = [x for made in self.told if len(made) for x in made[column] if x is not None]
+        return [row for x in found for row in blobs.from_blob(bytes(x)).to_pylist()]
+
+    def _go_on(self):
+        now = self.newest - self.spec.progress.delay.amount
+        if now > self.tester._currentWatermarkMs:
+            self.told.append(self.tester.setWatermark(now))
+
+    def _take(self, parts):
+        import pandas as pd
+
+        packed = []
+        for number, part in enumerate(parts):
+            keyed = bool(streaming.shard_keys(self.spec))
+            codes = [hash(k) % self.shards if keyed else 0 for k in part["k"].to_pylist()]
+            rows = part.append_column("shard", pa.array(codes, pa.int32()))
+            packed += blobs.pack(part.column_names, "t", number, rows.to_batches())
+        if not packed:
+            return pd.DataFrame({"answers": [], "late": []})
+        frame = pa.Table.from_batches(packed[::-1]).to_pandas()  # parts come in any order
+        groups = [(shard, rows) for shard, rows in frame.groupby("shard")]
+        made = [self.tester.testInPandas(shard, rows) for shard, rows in groups]
+        return pd.concat([m for m in made if len(m)] or made)
+
+    def _kept(self, kept=None):
+        handle = self.tester.handle
+        found = [handle.value_states["head"].state, handle.map_states["pieces"].state] if hasattr(
+            handle, "value_states") and "head" in handle.value_states else []  # fmt: skip
+        found += [handle._timers._key_to_timers]
+        for now, then in zip(found, kept or found, strict=True):
+            if kept is not None:
+                now.clear()
+                now.update(copy.deepcopy(then))
+        return found
+
+
+def comparable(rows):
+    return sorted(repr(sorted(row.items())) for row in rows)
+
+
+def on_time(spec, batches):
+    """The rows that are not late, and the late ones, of a trailing window; told by its words."""
+    newest, kept, late = 0, [], []
+    for parts in batches:
+        table = pa.concat_tables(parts)
+        now = newest - spec.progress.delay.amount
+        edge = now - (spec.lateness.within.amount if spec.lateness else 0) if now > 0 else -(10**9)
+        for row in table.to_pylist():
+            (late if row["t"] < edge else kept).append(row)
+        newest = max([newest, *table["t"].to_pylist()])
+    return pa.Table.from_pylist(kept, SCHEMA), late
+
+
+@pytest.mark.parametrize("name", [*ROLLING, "revised rows"])
+@settings(max_examples=10)
+@given(micro_batches())
+def test_rows_with_answers_are_those_of_a_batch(name, batches):
+    spec = SPECS[name]
+    query = Query(spec)
+    for parts in batches:
+        query.run(parts)
+    query.lull()
+    kept, late = on_time(spec, batches)
+    expected = spec(kept)
+    if spec.every is None:
+        rows = [row | made for row, made in zip(kept.to_pylist(), expected.to_pylist(), strict=True)]
+        got = query.output("answers")
+        newest = {}
+        for row in got:
+            revision = row.pop("revision", 1)
+            newest[row["i"]] = max(newest.get(row["i"], (0, {})), (revision, row), key=lambda x: x[0])
+        if name == "next rows":  # the last rows of a key wait for more
+            rows = [row for row in rows if row["i"] in newest]
+        assert comparable(row for _, row in newest.values()) == comparable(rows)
+    else:
+        got = [{n: row[n] for n in expected.column_names} for row in query.output("answers")]
+        assert comparable(got) == comparable(expected.to_pylist())
+    assert comparable(query.output("late")) == comparable(late)
+    assert sum(made["late_rows"].sum() for made in query.told if len(made)) == len(late)
+
+
+@pytest.mark.parametrize("name", [*PERIODIC, "panes", "revised windows"])
+@settings(max_examples=10)
+@given(micro_batches())
+def test_windows_are_those_of_one_local_stream(name, batches):
+    """That has all keys, and is told the same times."""
+    spec = SPECS[name]
+    query, local, expected, newest = Query(spec), told_from_outside(spec).stream(), [], 0
+    for parts in batches:
+        query.run(parts)
+        table = pa.concat_tables(parts)
+        if query_time := max(newest - spec.progress.delay.amount, 0):
+            expected += local.advance(query_time).to_pylist()
+        expected += local.push(table).to_pylist()
+        newest = max([newest, *table["t"].to_pylist()])
+    query.lull()
+    late = local.late().to_pylist()
+    if local.state()["received"]:
+        expected += local.advance(10_000 - spec.progress.delay.amount).to_pylist()
+    assert comparable(query.output("answers")) == comparable(expected)
+    assert comparable(query.output("late")) == comparable(late)
+
+
+@pytest.mark.parametrize("name", SPECS)
+@settings(max_examples=6)
+@given(micro_batches(), st.data())
+def test_mishaps_change_nothing(name, batches, data):
+    """Answers, late rows and timers do not depend on what workers have in memory."""
+    plain, hurt = Query(SPECS[name]), Query(SPECS[name])
+    for parts in batches:
+        plain.run(parts)
+        mishap = data.draw(st.sampled_from([None, "cold", "failed"]))
+        hurt.run(parts, mishap)
+    plain.lull()
+    state.COPIES.held.clear()
+    hurt.lull()
+    for column in ("answers", "late"):
+        assert comparable(plain.output(column)) == comparable(hurt.output(column))
+
+
+def test_a_log_gives_way_to_a_snapshot(monkeypatch):
+    """And old pieces are removed; counters tell what is held."""
+    monkeypatch.setattr(state, "LOG_BYTES", 3000)
+    monkeypatch.setattr(state, "PIECE_BYTES", 512)
+    spec = SPECS["time"]
+    query, sizes = Query(spec, shards=1), []
+    for start in range(0, 400, 10):
+        rows = {"t": range(start, start + 10), "k": ["a"] * 10, "x": [1.0] * 10, "i": range(10)}
+        query.run([pa.table(rows, schema=SCHEMA)])
+        pieces = query.tester.peekMapState("pieces", 0)
+        _, received, late, answers, held, watermark = query.tester.peekValueState("head", 0)
+        assert received == start + 10
+        assert late == 0
+        assert answers == len(query.output("answers"))
+        assert held == sum(len(piece) for (piece,) in pieces.values())
+        assert watermark is None or watermark == start - 5
+        assert max(len(piece) for (piece,) in pieces.values()) <= 512
+        sizes.append(held)
+    assert min(sizes[10:]) < 6000 < max(sizes) < 12_000
+
+
+def test_a_checkpoint_keeps_its_shards_and_its_spec():
+    spec = SPECS["time"]
+    query = Query(spec, shards=2)
+    row = [pa.table({"t": [5], "k": ["a"], "x": [1.0], "i": [0]}, schema=SCHEMA)]
+    query.run(row)
+    query.tester.processor.store.shards = 3
+    with pytest.raises(DataError, match=r"shards: .* begun with 2, which it keeps, not with 3"):
+        query.run(row)
+    query.tester.processor.store.shards = 2
+    query.tester.processor.store.spec = told_from_outside(SPECS["rows"])
+    with pytest.raises(SnapshotError, match=r"checkpoint: .*another specification"):
+        query.run(row)
+
+
+def test_a_damaged_state_is_refused():
+    query = Query(SPECS["time"], shards=1)
+    row = [pa.table({"t": [5], "k": ["a"], "x": [1.0], "i": [0]}, schema=SCHEMA)]
+    query.run(row)
+    pieces = query.tester.handle.map_states["pieces"].state[0]
+    pieces.clear()
+    state.COPIES.held.clear()
+    with pytest.raises(SnapshotError, match=r"checkpoint: damaged \(0 bytes"):
+        query.run(row)
+
+
+def test_late_rows_can_be_an_error():
+    spec = ROLLING["time"].watermark("1i").late("error").agg(n=agg.count())
+    shard = Shard(told_from_outside(spec))
+    rows = pa.table({"t": [50], "k": ["a"], "x": [1.0], "i": [0]}, schema=SCHEMA)
+    shard.take(None, rows)
+    with pytest.raises(DataError, match="late"):
+        shard.take(51, rows)
+
+
+def test_rows_wait_no_longer_than_they_may():
+    """Also those that are late, or are never answered."""
+    for name in ("time", "every", "revised rows"):
+        shard = Shard(told_from_outside(SPECS[name]))
+        for now in range(20, 400, 20):
+            times = np.arange(now - 40, now)
+            rows = {"t": times, "k": ["a"] * 40, "x": times * 1.0, "i": times}
+            shard.take(now - 20, pa.table(rows, schema=SCHEMA))
+        assert len(shard.waiting.numbers) <= 40
+
+
+NOT_ON_STREAMS = [
+    (mta.rolling("9i", on="t"), r"watermark: a stream needs \.watermark"),
+    (mta.rolling("9i", on="t").watermark(None), r"watermark: a stream needs \.watermark"),
+    (mta.rolling(4), "on: a stream of Spark"),
+    (mta.rolling("9i", on="t").watermark(source="k"), "source: Spark has one watermark"),
+    (mta.rolling("9i", on="t").watermark(max_ahead="9i"), "max_ahead: "),
+    (mta.rolling("9i", on="t").watermark(punctuation="k"), "punctuation: "),
+    (mta.rolling("9i", on="t", every=2, every_by="arrival").watermark(), "every_by: "),
+    (mta.rolling(3, on="t", every=2, lag=-1).watermark(), "every: rows can't be picked"),
+    (mta.tumbling("9i", on="t", origin="first").watermark(), "origin: which row comes first"),
+    (mta.tumbling("9i", on="t", empty="emit").watermark(), "empty: 'emit' is for batches"),
+]
+
+
+@pytest.mark.parametrize(("spec", "message"), NOT_ON_STREAMS)
+def test_what_no_stream_of_spark_can_do_is_refused(spec, message):
+    with pytest.raises(SpecError, match=message):
+        streaming.check(spec.agg(n=agg.count()), None)
+
+
+def test_times_are_whole_milliseconds():
+    def ms(values, kind):
+        return blobs.milliseconds(pa.chunked_array([pa.array(values, kind)]), "t").tolist()
+
+    assert ms([-1, 999, 1000], pa.timestamp("us", "UTC")) == [-1, 0, 1]
+    assert ms([-1, 2], pa.date32()) == [-86_400_000, 172_800_000]
+    assert ms([7], pa.int16()) == [7]
+    with pytest.raises(DataError, match="below"):
+        ms([2**60], pa.int64())
+    with pytest.raises(DataError, match="null in 1 of 2 rows"):
+        ms([None, 1], pa.int64())
