@@ -33,7 +33,7 @@ def stream_bytes(stream: BucketStream) -> bytes:
         head["origin"], head["kind"] = stream.axis.origin, stream.open.kind
         head["ahead"] = [[_key(key), to] for key, to in stream.open.ahead.items()]
         parts += [frame_bytes(stream.open.frame), *stream.open.to_parts()]
-    return seal(stream.snapshot_kind, stream.spec.to_json(), [as_json(head), *parts])
+    return seal(stream.snapshot_kind, stream.spec.identity(), [as_json(head), *parts])
 
 
 def stream_from_bytes(spec: Periodic, data: bytes) -> BucketStream:
@@ -44,7 +44,7 @@ def stream_from_bytes(spec: Periodic, data: bytes) -> BucketStream:
     SnapshotError
         `data` is damaged, or of another spec.
     """
-    parts = unseal(BucketStream.snapshot_kind, spec.to_json(), data)
+    parts = unseal(BucketStream.snapshot_kind, spec.identity(), data)
     try:
         head = json.loads(parts[0])
         stream = BucketStream(spec, head["wanted_plan"])

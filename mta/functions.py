@@ -199,7 +199,13 @@ class Aggregate:
         """The fields that differ from their defaults."""
         if self.monoid is not None:
             raise SpecError(f"{self!r}: functions can't be written as JSON; build the spec anew")
+        return self.identity()
+
+    def identity(self) -> dict[str, Any]:
+        """The same; of functions of the user, the name."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
+        if self.monoid is not None:
+            values["monoid"] = self.monoid.label
         values["others"] = list(self.others)
         return {
             name: value

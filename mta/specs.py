@@ -7,7 +7,7 @@ hashable, prints as the code that makes it, and travels as JSON.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -50,6 +50,12 @@ class Spec:
     def to_json(self) -> str:
         """The spec as one line of JSON; ``Spec.from_json`` reads it back."""
         return json.dumps({"mta": _JSON_FORMAT, "window": self.kind, **self._to_dict()})
+
+    def identity(self) -> str:
+        """What a snapshot says that it is of: as `to_json`, but of functions of the user, which
+        can't be written, the names. (What a stream holds are rows, whatever they are put into.)"""
+        told = self._to_dict(Aggregate.identity)
+        return json.dumps({"mta": _JSON_FORMAT, "window": self.kind, **told})
 
     @staticmethod
     def from_json(text: str) -> Any:
@@ -141,9 +147,11 @@ class Spec:
         """What the public function of this kind makes of its arguments."""
         raise NotImplementedError
 
-    def _to_dict(self) -> dict[str, Any]:
+    def _to_dict(
+        self, told: Callable[[Aggregate], dict[str, Any]] = Aggregate.to_dict
+    ) -> dict[str, Any]:
         data = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
-        data["aggs"] = [{"name": name, **a.to_dict()} for name, a in self.aggs]
+        data["aggs"] = [{"name": name, **told(a)} for name, a in self.aggs]
         return data
 
     @classmethod

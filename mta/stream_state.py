@@ -59,7 +59,7 @@ def stream_bytes(stream: RollingStream) -> bytes:
     for state in stream.keys.values():
         parts += [_vector(vector) for vector in _beside(state)]
         parts += _row_parts(state.track.rows)
-    return seal(stream.snapshot_kind, stream.spec.to_json(), [as_json(head), *parts])
+    return seal(stream.snapshot_kind, stream.spec.identity(), [as_json(head), *parts])
 
 
 def stream_from_bytes(spec: Rolling, data: bytes) -> RollingStream:
@@ -71,7 +71,7 @@ def stream_from_bytes(spec: Rolling, data: bytes) -> RollingStream:
         `data` is damaged, or of another spec.
     """
     stream = RollingStream(spec)
-    parts = unseal(stream.snapshot_kind, spec.to_json(), data)
+    parts = unseal(stream.snapshot_kind, spec.identity(), data)
     try:
         head = json.loads(parts[0])
         _fill(stream, head, stream._fill_common(head, parts[1:]))

@@ -62,7 +62,7 @@ class Shard:
         if data is None:
             self.stream: Any = spec.stream()  # type: ignore[attr-defined]
             return
-        head, stream, rows = unseal(KIND, spec.to_json(), data)
+        head, stream, rows = unseal(KIND, spec.identity(), data)
         told = json.loads(head)
         self.stream = spec.stream(stream)  # type: ignore[attr-defined]
         self.watermark, self.answers = told["watermark"], int(told["answers"])
@@ -74,7 +74,7 @@ class Shard:
         head = json.dumps({"watermark": self.watermark, "answers": self.answers}).encode()
         rows = None if self.waiting is None else self.waiting.table()
         parts = [head, self.stream.to_bytes(), b"" if rows is None else to_blob(rows)]
-        return seal(KIND, self.spec.to_json(), parts)
+        return seal(KIND, self.spec.identity(), parts)
 
     def take(self, watermark: int | None, table: pa.Table | None) -> Taken:
         """Time goes on, and then rows come; whether they are late is a matter of that time.

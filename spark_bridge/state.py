@@ -122,7 +122,7 @@ class ShardStore:
         if kept is None:
             return Head(self.shards)
         try:
-            (text,) = unseal(KIND, self.spec.to_json(), bytes(kept[0]))
+            (text,) = unseal(KIND, self.spec.identity(), bytes(kept[0]))
         except SnapshotError as error:
             raise SnapshotError(f"checkpoint: {error}") from None
         told = json.loads(text)
@@ -172,7 +172,7 @@ class ShardStore:
         self.read()
 
     def _write_head(self, head: Head, shard: Shard | None) -> None:
-        sealed = seal(KIND, self.spec.to_json(), [_as_json(head)])
+        sealed = seal(KIND, self.spec.identity(), [_as_json(head)])
         if shard is None:
             self.heads.update((sealed, 0, 0, 0, 0, None))
             return

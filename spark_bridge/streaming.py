@@ -220,7 +220,6 @@ def check(spec: Streamed, sdf: DataFrame, shards: int = SHARDS) -> None:
         BucketStream(spec)  # refuses what the workers would
         if spec.origin == FIRST:
             raise SpecError("origin: which row comes first is not known of a stream of Spark")
-    told_from_outside(spec).to_json()  # (functions can't be written to a checkpoint)
     _check_session(sdf)
 
 

@@ -26,6 +26,7 @@ from spark_bridge import blobs, state, streaming  # noqa: E402
 from spark_bridge.shards import Shard, told_from_outside  # noqa: E402
 
 AGGS = {"s": agg.sum("x"), "q": agg.median("x"), "n": agg.count(), "l": agg.last("x")}
+KINDS = agg.monoid(lambda x: {x}, lambda a, b: a | b, len, zero=set, gives="int", name="kinds")
 ROLLING = {
     "time": mta.rolling("9i", on="t", by="k"),
     "rows": mta.rolling(3, on="t", by="k"),
@@ -43,6 +44,7 @@ SPECS = {
     **{name: spec.watermark("4i").agg(**AGGS) for name, spec in (ROLLING | PERIODIC).items()},
     "revised rows": ROLLING["time"].watermark("1i").late("revise", within="5i").agg(**AGGS),
     "revised windows": PERIODIC["hopping"].watermark("1i").late("revise", within="5i").agg(**AGGS),
+    "user": ROLLING["time"].watermark("4i").agg(kinds=KINDS("i")),
     "panes": PERIODIC["hopping"].watermark("2i").agg(s=agg.sum("x"), n=agg.count()),
 }
 SCHEMA = pa.schema([("t", pa.int64()), ("k", pa.string()), ("x", pa.float64()), ("i", pa.int64())])
@@ -154,7 +156,7 @@ def on_time(spec, batches):
     return pa.Table.from_pylist(kept, SCHEMA), late
 
 
-@pytest.mark.parametrize("name", [*ROLLING, "revised rows"])
+@pytest.mark.parametrize("name", [*ROLLING, "revised rows", "user"])
 @settings(max_examples=10)
 @given(micro_batches())
 def test_rows_with_answers_are_those_of_a_batch(name, batches):
