@@ -7,7 +7,7 @@ timed is the whole of a micro-batch, as Spark tells it (``triggerExecution``), i
 that keeps nothing included. Beside our own operators: Spark's stateless plan and its tumbling and
 sliding windows.
 """
-# ruff: noqa: T201 (it prints its table)
+
 
 from __future__ import annotations
 
@@ -106,7 +106,9 @@ def measure(spark: SparkSession, path: Path, plan: Callable[[DataFrame], DataFra
 
 def main() -> None:
     """Print a row of figures for every number of keys."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--batches", type=int, default=6)
     parser.add_argument("--keys", type=int, nargs="+", default=[10, 1_000, 10_000])

@@ -131,8 +131,11 @@ class ShardProcessor(StatefulProcessor):
         self.handle = handle
         self.store = ShardStore(handle, self.spec, self.shards)
 
-    def handleInputRows(  # noqa: N802 (Spark's name)
-        self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any  # noqa: N803
+    def handleInputRows(
+        self,
+        key: Any,
+        rows: Iterator[pd.DataFrame],
+        timerValues: Any,
     ) -> Iterator[pd.DataFrame]:
         """Take the blobs of a shard; or, in the group that is none, check the checkpoint."""
         packed = list(rows)
@@ -142,8 +145,11 @@ class ShardProcessor(StatefulProcessor):
         table = _in_order(pd.concat(packed))
         yield from self._step(timerValues, table, len(table))
 
-    def handleExpiredTimer(  # noqa: N802
-        self, key: Any, timerValues: Any, expiredTimerInfo: Any  # noqa: N803
+    def handleExpiredTimer(
+        self,
+        key: Any,
+        timerValues: Any,
+        expiredTimerInfo: Any,
     ) -> Iterator[pd.DataFrame]:
         """Time has gone on, and the shard had no rows."""
         yield from self._step(timerValues, None, 0)
@@ -151,9 +157,7 @@ class ShardProcessor(StatefulProcessor):
     def close(self) -> None:
         """End a task."""
 
-    def _step(
-        self, timers: Any, table: pa.Table | None, received: int
-    ) -> Iterator[pd.DataFrame]:
+    def _step(self, timers: Any, table: pa.Table | None, received: int) -> Iterator[pd.DataFrame]:
         now = timers.getCurrentWatermarkInMs()
         watermark = now if now > 0 else None  # 0 is Spark's word for none
         head = self.store.read()
