@@ -1,11 +1,13 @@
 """Low-level aggregation: a table of partials by (group, pane) that never grows, in front of a window
 level that takes them (``Panes.merge``). Thesis on window-ids, 8.3.3, Figure 8-6."""
-from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
 
 from mta._partials cimport (
-    Layout, Partials, Pool, Shape, clear_entry, code_of, lift_into, pool_init, pool_release,
-    record_head, release_entry, rows_of,
+    MOST_FEEDS, Feeds, Layout, Partials, Pool, Shape, bytes_at, check_entry, clear_entry, code_of,
+    fill_pool, lift_into, open_feeds, pool_bytes, pool_init, pool_release, read_record, release_entry,
+    rows_of,
 )
 
 import numpy as np
@@ -21,7 +23,6 @@ cdef extern from *:
     void prefetch "mta_prefetch"(const void* p) nogil
 
 cdef enum:
-    MOST_FEEDS = 64
     AHEAD = 8          # rows whose slots are fetched before it is their turn: a slot is a cache miss
     LOOK = 32          # slots that slow flush looks at, at most, before the next row
 
@@ -63,8 +64,6 @@ cdef class LowTable:
     def __cinit__(self, Layout layout, int64_t slots, int64_t every=0):
         cdef State* st = &self.state
         cdef int64_t i
-        if layout.shape.feeds > MOST_FEEDS:
-            raise ValueError(f"more than {MOST_FEEDS} columns")
         if not 0 < slots < 2**31 or every < 0:
             raise ValueError("at least one slot, and no negative number of rows")
         self.layout, self.slots, self.every = layout, slots, every
@@ -91,34 +90,21 @@ cdef class LowTable:
         panes : of each row, by its start
         feeds : one 8-byte array per column; counted: one of bytes per input, None: every row counts
         """
-        cdef const int64_t* feed[MOST_FEEDS]
-        cdef const uint8_t* counts[MOST_FEEDS]
         cdef int64_t record[MOST_FEEDS + 1]
         cdef int64_t i, ahead, n = codes.shape[0]
-        cdef int k, inputs = len(counted)
-        cdef const int64_t[::1] values
-        cdef const uint8_t[::1] mask
         cdef State* st = &self.state
-        if len(feeds) != st.shape.feeds or panes.shape[0] != n:
-            raise ValueError("as many columns as the layout has, and one pane per row")
+        cdef Feeds f
+        if panes.shape[0] != n:
+            raise ValueError("one pane per row")
         if n == 0:
             return
-        for k in range(len(feeds)):
-            values = feeds[k].view(np.int64)
-            feed[k] = &values[0]
-        for k in range(inputs):
-            counts[k] = NULL
-            if counted[k] is not None:
-                mask = counted[k]
-                counts[k] = &mask[0]
+        open_feeds(&f, st.shape, n, feeds, counted)
         with nogil:
             for i in range(n):
                 ahead = slot_of(st, <int32_t> codes[min(i + AHEAD, n - 1)], panes[min(i + AHEAD, n - 1)])
                 prefetch(st.pane + ahead)
                 prefetch(st.entry + ahead * st.shape.size)
-                record[0] = record_head(<int32_t> codes[i], counted_bits(counts, inputs, i))
-                for k in range(st.shape.feeds):
-                    record[1 + k] = feed[k][i]
+                read_record(&f, i, <int32_t> codes[i], record)
                 take_row(st, panes[i], record, self.out)
                 if st.every and st.position < st.slots:
                     flush_slowly(st, self.out)
@@ -147,6 +133,48 @@ cdef class LowTable:
         made, self.out = self.out, Partials(self.layout)
         return made
 
+    def to_parts(self):
+        """Everything as byte strings, what `fill` takes. What has gone out has to be taken before."""
+        cdef State* st = &self.state
+        cdef int64_t i
+        if len(self.out):
+            raise ValueError("take what has gone out first")
+        taken = [i for i in range(st.slots) if st.pane[i] != EMPTY]
+        head = [st.before, st.position, st.since, st.pool.free_item]
+        return [
+            np.array(head, np.int64).tobytes(),
+            np.array([(i, st.pane[i]) for i in taken], np.int64).tobytes(),
+            b"".join([bytes_at(st.entry + <int64_t> i * st.shape.size, st.shape.size) for i in taken]),
+            pool_bytes(&st.pool),
+        ]
+
+    def fill(self, list parts, int64_t codes):
+        """Take what `to_parts` of a table of as many slots gave, of so many codes; this must hold
+        nothing yet.
+
+        Raises
+        ------
+        ValueError
+            The parts do not fit together. Then it holds nothing.
+        """
+        cdef State* st = &self.state
+        cdef int64_t i, k
+        cdef bytes entries = parts[2]
+        head = np.frombuffer(parts[0], np.int64)
+        taken = np.frombuffer(parts[1], np.int64).reshape(-1, 2)
+        at = taken[:, 0]
+        if (len(head) != 4 or len(entries) != len(taken) * st.shape.size or (np.diff(at) <= 0).any()
+                or (at < 0).any() or (at >= st.slots).any() or not 0 <= head[1] <= st.slots):
+            raise ValueError("the parts do not fit together")
+        fill_pool(&st.pool, parts[3], head[3])
+        for i in range(len(taken)):
+            check_entry(st.shape, &st.pool, codes, (<const char*> entries) + i * st.shape.size)
+        for i in range(len(taken)):
+            k = at[i]
+            memcpy(st.entry + k * st.shape.size, (<const char*> entries) + i * st.shape.size, st.shape.size)
+            st.pane[k] = taken[i, 1]
+        st.before, st.position, st.since = head[0], head[1], head[2]
+
     @property
     def swept(self):
         """Whether slow flush has been through the table since panes were last called complete."""
@@ -166,14 +194,6 @@ cdef class LowTable:
     def nbytes(self):
         """Memory of the table."""
         return self.slots * (self.layout.shape.size + <int64_t> sizeof(int64_t))
-
-
-cdef inline uint32_t counted_bits(const uint8_t** counts, int inputs, int64_t row) noexcept nogil:
-    cdef uint32_t bits = 0
-    cdef int k
-    for k in range(inputs):
-        bits |= <uint32_t> (counts[k] == NULL or counts[k][row] != 0) << k
-    return bits
 
 
 cdef inline int64_t slot_of(const State* st, int32_t code, int64_t pane) noexcept nogil:

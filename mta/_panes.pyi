@@ -28,7 +28,12 @@ class Panes:
         step: int = 0,
     ) -> None: ...
     def merge(
-        self, partials: Partials, codes: NDArray[np.int64], buckets: NDArray[np.int64]
+        self,
+        partials: Partials,
+        codes: NDArray[np.int64],
+        buckets: NDArray[np.int64],
+        repeats: NDArray[np.int64] | None = None,
+        step: int = 0,
     ) -> None: ...
     def close(
         self, low: NDArray[np.int64], high: NDArray[np.int64], into: Partials | None = None

@@ -3,39 +3,32 @@
 A bucket is a pane (Paned-WID: every window is made of whole panes, of length gcd(range, slide)) or a
 window itself (WID: a row is in range / slide of them). Thesis on window-ids, 6.1.3, 6.2 and 6.3.
 """
-from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint32_t
-from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcpy, memmove, memset
+from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy, memset
 
 from mta._levels cimport (
     Level, level_add, level_bytes, level_clear, level_init, level_move, level_read, level_release,
     level_remove, level_reserve, level_widen, run_of,
 )
 from mta._partials cimport (
-    FLOATS, Head, Layout, Partials, Pool, Shape, Wide, clear_entry, code_of, copy_wide, is_sound,
-    lift_into, load128, merge_into, pool_init, pool_release, record_head, release_entry, rows_of,
+    MOST_FEEDS, Feeds, Layout, Partials, Pool, Shape, bytes_at, check_entry, clear_entry, code_of,
+    copy_bytes, copy_wide, fill_pool, lift_into, merge_into, open_feeds, pool_bytes, pool_init,
+    pool_release, read_record, release_entry, rows_of,
 )
 from mta._tables cimport (
-    Table, fill_table, find_partial, free_table, keep_record, new_table, partial_at, record_at, renumber,
-    settle_records, table_bytes, take_partial, widen_partials,
+    Directory, Table, drop_tables, fill_table, find_partial, find_place, keep_record, partial_at,
+    record_at, release_tables, renumber, settle_records, table_bytes, table_of, take_partial,
+    widen_partials,
 )
 
 import numpy as np
-
-cdef enum:
-    MOST_FEEDS = 64
-
 
 cdef struct State:
     Shape* shape
     Pool pool
     Level level
-    # The tables in order of their buckets, and where the one used last is.
-    Table** table
-    int64_t* bucket
-    int64_t tables
-    int64_t capacity
-    int64_t recent
+    Directory all
     # Of every code: how many rows are held, and whether partials are kept of them.
     int64_t* rows
     uint8_t* eager
@@ -69,8 +62,6 @@ cdef class Panes:
     def __cinit__(self, Layout layout, bint single=True, bint endless=False, int64_t most=0,
                   int64_t least=0):
         cdef State* st = &self.state
-        if layout.shape.feeds > MOST_FEEDS:
-            raise ValueError(f"more than {MOST_FEEDS} columns")
         self.layout, self.single = layout, single
         st.shape = &layout.shape
         st.most, st.least = most, least
@@ -82,13 +73,9 @@ cdef class Panes:
 
     def __dealloc__(self):
         cdef State* st = &self.state
-        cdef int64_t i
-        for i in range(st.tables):
-            free_table(st.table[i], st.shape, &st.pool)
+        release_tables(&st.all, st.shape, &st.pool)
         level_release(&st.level, st.shape, &st.pool)
         pool_release(&st.pool)
-        free(st.table)
-        free(st.bucket)
         free(st.rows)
         free(st.eager)
         free(st.scratch)
@@ -104,39 +91,27 @@ cdef class Panes:
         feeds : one 8-byte array per column; counted: one of bytes per input, None: every row counts
         repeats, step : how many buckets of this distance each row is in; None: one
         """
-        cdef const int64_t* feed[MOST_FEEDS]
-        cdef const uint8_t* counts[MOST_FEEDS]
         cdef int64_t record[MOST_FEEDS + 1]
         cdef int64_t i, k, n = codes.shape[0]
-        cdef const int64_t[::1] values
-        cdef const uint8_t[::1] mask
         cdef State* st = &self.state
-        if len(feeds) != st.shape.feeds or buckets.shape[0] != n:
-            raise ValueError("as many columns as the layout has, and one bucket per row")
+        cdef Feeds f
+        if buckets.shape[0] != n:
+            raise ValueError("one bucket per row")
         if n == 0:
             return
-        for k in range(len(feeds)):
-            values = feeds[k].view(np.int64)
-            feed[k] = &values[0]
-        for k in range(len(counted)):
-            counts[k] = NULL
-            if counted[k] is not None:
-                mask = counted[k]
-                counts[k] = &mask[0]
+        open_feeds(&f, st.shape, n, feeds, counted)
         reserve_codes(st, 1 + greatest(&codes[0], n))
-        cdef int inputs = len(counted)
         with nogil:
             for i in range(n):
-                record[0] = record_head(<int32_t> codes[i], counted_bits(counts, inputs, i))
-                for k in range(st.shape.feeds):
-                    record[1 + k] = feed[k][i]
+                read_record(&f, i, <int32_t> codes[i], record)
                 for k in range(repeats[i] if repeats is not None else 1):
                     add_record(st, buckets[i] + k * step, record)
 
-    def merge(self, Partials partials, const int64_t[::1] codes, const int64_t[::1] buckets):
-        """Take partials of these groups and buckets."""
+    def merge(self, Partials partials, const int64_t[::1] codes, const int64_t[::1] buckets,
+              const int64_t[::1] repeats=None, int64_t step=0):
+        """Take partials of these groups and (first) buckets; `repeats` and `step` as for rows."""
         cdef State* st = &self.state
-        cdef int64_t i, n = partials.n
+        cdef int64_t i, k, n = partials.n
         if codes.shape[0] != n or buckets.shape[0] != n or partials.layout.specs != self.layout.specs:
             raise ValueError("partials of another layout, or not a code and a bucket for each")
         if n == 0:
@@ -144,8 +119,9 @@ cdef class Panes:
         reserve_codes(st, 1 + greatest(&codes[0], n))
         with nogil:
             for i in range(n):
-                add_partial(st, buckets[i], codes[i],
-                            partials.entry + i * st.shape.size, &partials.pool)
+                for k in range(repeats[i] if repeats is not None else 1):
+                    add_partial(st, buckets[i] + k * step, codes[i],
+                                partials.entry + i * st.shape.size, &partials.pool)
 
     # ------------------------------------------------------------------- answers out
 
@@ -190,19 +166,15 @@ cdef class Panes:
     def drop(self, int64_t before):
         """Let go of the buckets before this one."""
         cdef State* st = &self.state
-        cdef int64_t i, n = find_place(st, before)
+        cdef int64_t i, n = find_place(&st.all, before)
         if n == 0:
             return
         with nogil:
             if st.level.begun and not st.level.endless:
                 slide(st, before, max(before, st.level.high))
             for i in range(n):
-                forget_rows(st, st.table[i])
-                free_table(st.table[i], st.shape, &st.pool)
-            st.tables -= n
-            st.recent = 0
-            memmove(st.table, st.table + n, st.tables * sizeof(Table*))
-            memmove(st.bucket, st.bucket + n, st.tables * sizeof(int64_t))
+                forget_rows(st, st.all.table[i])
+            drop_tables(&st.all, n, st.shape, &st.pool)
 
     def seal(self, int64_t before):
         """Of endless windows: take the buckets before this one in, and let go of them."""
@@ -215,10 +187,10 @@ cdef class Panes:
     @property
     def buckets(self):
         """The buckets that are held, in order."""
-        made = np.empty(self.state.tables, np.int64)
+        made = np.empty(self.state.all.n, np.int64)
         cdef int64_t[::1] out = made
-        if self.state.tables:
-            memcpy(&out[0], self.state.bucket, self.state.tables * sizeof(int64_t))
+        if self.state.all.n:
+            memcpy(&out[0], self.state.all.bucket, self.state.all.n * sizeof(int64_t))
         return made
 
     # ------------------------------------------------------------------------ groups
@@ -271,8 +243,8 @@ cdef class Panes:
                 st.rows[n], st.eager[n] = st.rows[i], st.eager[i]
                 n += 1
         with nogil:
-            for i in range(st.tables):
-                renumber(st.table[i], st.shape, &new[0])
+            for i in range(st.all.n):
+                renumber(st.all.table[i], st.shape, &new[0])
             level_move(&st.level, st.shape, &new[0], codes)
         st.codes = n
         return made
@@ -282,8 +254,8 @@ cdef class Panes:
         cdef State* st = &self.state
         cdef Layout wider = Layout([*self.layout.specs, ("values", 0, input, "", "")], st.shape.feeds)
         cdef int64_t i
-        for i in range(st.tables):
-            widen_partials(st.table[i], st.shape, &wider.shape)
+        for i in range(st.all.n):
+            widen_partials(st.all.table[i], st.shape, &wider.shape)
         level_widen(&st.level, st.shape, &wider.shape)
         scratch = <char*> realloc(st.scratch, wider.shape.size)
         if scratch == NULL:
@@ -298,18 +270,18 @@ cdef class Panes:
     def nbytes(self):
         """Bytes held."""
         cdef State* st = &self.state
-        cdef int64_t i, bytes = level_bytes(&st.level) + 9 * st.room + 16 * st.capacity
-        for i in range(st.tables):
-            bytes += table_bytes(st.table[i], st.shape)
+        cdef int64_t i, bytes = level_bytes(&st.level) + 9 * st.room + 16 * st.all.capacity
+        for i in range(st.all.n):
+            bytes += table_bytes(st.all.table[i], st.shape)
         return bytes + st.pool.capacity * <int64_t> sizeof(st.pool.item[0])
 
     @property
     def held(self):
         """How many partials and how many single rows are held."""
         cdef int64_t i, partials = 0, rows = 0
-        for i in range(self.state.tables):
-            partials += self.state.table[i].n
-            rows += self.state.table[i].rows
+        for i in range(self.state.all.n):
+            partials += self.state.all.table[i].n
+            rows += self.state.all.table[i].rows
         return partials, rows
 
     def to_parts(self):
@@ -317,10 +289,10 @@ cdef class Panes:
         cdef State* st = &self.state
         cdef int64_t i
         cdef list infos = [], entries = [], records = []
-        for i in range(st.tables):
-            infos.append((st.table[i].bucket, st.table[i].n, st.table[i].rows))
-            entries.append(bytes_at(st.table[i].entry, st.table[i].n * st.shape.size))
-            records.append(bytes_at(st.table[i].row, st.table[i].rows * (1 + st.shape.feeds) * 8))
+        for i in range(st.all.n):
+            infos.append((st.all.table[i].bucket, st.all.table[i].n, st.all.table[i].rows))
+            entries.append(bytes_at(st.all.table[i].entry, st.all.table[i].n * st.shape.size))
+            records.append(bytes_at(st.all.table[i].row, st.all.table[i].rows * (1 + st.shape.feeds) * 8))
         endless = st.level.endless and st.level.begun
         head = [st.codes, st.most, st.least, endless, st.level.high if endless else 0, st.pool.free_item]
         level_reserve(&st.level, st.shape, st.codes if endless else 0)
@@ -331,7 +303,7 @@ cdef class Panes:
             bytes_at(st.eager, st.codes),
             b"".join(entries),
             b"".join(records),
-            bytes_at(st.pool.item, st.pool.n * sizeof(st.pool.item[0])),
+            pool_bytes(&st.pool),
             bytes_at(st.level.run, st.codes * st.level.stride) if endless else b"",
         ]
 
@@ -348,8 +320,8 @@ cdef class Panes:
         try:
             self.fill_all(parts)
         except ValueError:
-            for i in range(st.tables):    # what their numbers mean is not known
-                st.table[i].n = st.table[i].rows = 0
+            for i in range(st.all.n):    # what their numbers mean is not known
+                st.all.table[i].n = st.all.table[i].rows = 0
             st.codes = st.alive = st.level.codes = 0
             st.level.begun = False
             raise
@@ -367,7 +339,7 @@ cdef class Panes:
                 or (8 * head[0], head[0]) != (len(parts[2]), len(parts[3]))
                 or len(parts[7]) != (head[0] * st.level.stride if head[3] else 0)):
             raise ValueError("the parts do not fit together")
-        fill_pool(st, parts[6], head[5])
+        fill_pool(&st.pool, parts[6], head[5])
         reserve_codes(st, head[0])
         copy_bytes(st.rows, parts[2])
         copy_bytes(st.eager, parts[3])
@@ -375,7 +347,7 @@ cdef class Panes:
         st.alive = np.count_nonzero(np.frombuffer(parts[2], np.int64))
         entries, records = parts[4], parts[5]
         for bucket, n, rows in infos.tolist():
-            t = add_table(st, bucket)
+            t = table_of(&st.all, bucket)
             fill_table(t, st.shape, entries + entry_at, n, <const int64_t*> (records + record_at), rows)
             entry_at += n * st.shape.size
             record_at += rows * (1 + st.shape.feeds) * 8
@@ -385,19 +357,11 @@ cdef class Panes:
             copy_bytes(st.level.run, parts[7])
             st.level.begun, st.level.high = True, head[4]
             for i in range(st.codes):
-                check_entry(st, run_of(&st.level, i))
+                check_entry(st.shape, &st.pool, st.codes, run_of(&st.level, i))
         return 0
 
 
 # ----------------------------------------------------------------------------- rows in
-
-cdef inline uint32_t counted_bits(const uint8_t** counts, int inputs, int64_t row) noexcept nogil:
-    cdef uint32_t bits = 0
-    cdef int k
-    for k in range(inputs):
-        bits |= <uint32_t> (counts[k] == NULL or counts[k][row] != 0) << k
-    return bits
-
 
 cdef int64_t greatest(const int64_t* codes, int64_t n) noexcept nogil:
     cdef int64_t i, code = codes[0]
@@ -448,7 +412,7 @@ cdef int add_record(State* st, int64_t bucket, const int64_t* record) except -1 
     count_rows(st, code, 1)
     if inside and st.level.endless:
         return move_record(st, &st.level, code, bucket, record, False)
-    t = table_of(st, bucket)
+    t = table_of(&st.all, bucket)
     if not st.eager[code]:
         keep_record(t, st.shape, record)
         if inside:
@@ -473,62 +437,13 @@ cdef int add_partial(State* st, int64_t bucket, int64_t code, const char* entry,
         level_add(&st.level, st.shape, code, bucket, st.scratch, &st.pool)
         release_entry(st.shape, st.scratch, &st.pool)
         return 0
-    mine = take_partial(table_of(st, bucket), st.shape, <int32_t> code)
+    mine = take_partial(table_of(&st.all, bucket), st.shape, <int32_t> code)
     if inside and rows_of(mine, st.shape)[0]:
         level_remove(&st.level, st.shape, code, mine, &st.pool)
     merge_into(st.shape, mine, entry, &st.pool, pool)
     if inside:
         level_add(&st.level, st.shape, code, bucket, mine, &st.pool)
     return 0
-
-
-# -------------------------------------------------------------------------- the tables
-
-cdef int64_t find_place(const State* st, int64_t bucket) noexcept nogil:
-    """The place of the first table whose bucket is not before this one."""
-    cdef int64_t low = 0, high = st.tables, middle
-    if high and st.bucket[high - 1] < bucket:
-        return high
-    while low < high:
-        middle = (low + high) >> 1
-        if st.bucket[middle] < bucket:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-cdef inline Table* table_of(State* st, int64_t bucket) except NULL nogil:
-    cdef int64_t i = st.recent
-    if i < st.tables and st.bucket[i] == bucket:
-        return st.table[i]
-    return add_table(st, bucket)
-
-
-cdef Table* add_table(State* st, int64_t bucket) except NULL nogil:
-    """The table of a bucket, which is made if there is none."""
-    cdef int64_t i = find_place(st, bucket), capacity
-    cdef void* grown
-    cdef Table* made
-    st.recent = i
-    if i < st.tables and st.bucket[i] == bucket:
-        return st.table[i]
-    if st.tables == st.capacity:
-        capacity = 2 * st.capacity + 16
-        grown = realloc(st.table, capacity * sizeof(Table*))
-        if grown != NULL:
-            st.table = <Table**> grown
-            grown = realloc(st.bucket, capacity * sizeof(int64_t))
-        if grown == NULL:
-            with gil:
-                raise MemoryError(f"{capacity} buckets")
-        st.bucket, st.capacity = <int64_t*> grown, capacity
-    made = new_table(bucket)
-    memmove(st.table + i + 1, st.table + i, (st.tables - i) * sizeof(Table*))
-    memmove(st.bucket + i + 1, st.bucket + i, (st.tables - i) * sizeof(int64_t))
-    st.table[i], st.bucket[i] = made, bucket
-    st.tables += 1
-    return made
 
 
 cdef void forget_rows(State* st, const Table* t) noexcept nogil:
@@ -551,11 +466,11 @@ cdef inline void forget(State* st, int64_t code, int64_t rows) noexcept nogil:
 # ------------------------------------------------------------------------- answers out
 
 cdef int list_table(State* st, int64_t bucket, int64_t place, Partials made) except -1 nogil:
-    cdef int64_t at = find_place(st, bucket), i
+    cdef int64_t at = find_place(&st.all, bucket), i
     cdef Table* t
-    if at == st.tables or st.bucket[at] != bucket:
+    if at == st.all.n or st.all.bucket[at] != bucket:
         return 0
-    t = st.table[at]
+    t = st.all.table[at]
     settle_records(t, st.shape, &st.pool)
     for i in range(t.n):
         made.take_in(partial_at(t, st.shape, i), &st.pool, place)
@@ -588,14 +503,14 @@ cdef int slide_level(State* st, Level* v, int64_t only, int64_t low, int64_t hig
         v.begun, v.low, v.high = True, low, low
         if v.endless:
             v.high = INT64_MIN
-    i = find_place(st, v.high)
-    while i < st.tables and st.bucket[i] < high:
-        move_table(st, v, only, st.table[i], False)
+    i = find_place(&st.all, v.high)
+    while i < st.all.n and st.all.bucket[i] < high:
+        move_table(st, v, only, st.all.table[i], False)
         i += 1
     if not v.endless and low > v.low:
-        i = find_place(st, v.low)
-        while i < st.tables and st.bucket[i] < low:
-            move_table(st, v, only, st.table[i], True)
+        i = find_place(&st.all, v.low)
+        while i < st.all.n and st.all.bucket[i] < low:
+            move_table(st, v, only, st.all.table[i], True)
             i += 1
         v.low = low
     v.high = max(v.high, high)
@@ -642,51 +557,11 @@ cdef int move_record(State* st, Level* v, int64_t code, int64_t bucket, const in
 
 # ------------------------------------------------------------------------------ state
 
-cdef bytes bytes_at(const void* data, int64_t n):
-    return (<const char*> data)[:n] if n else b""
-
-
-cdef int copy_bytes(void* to, bytes data) except -1:
-    memcpy(to, <const char*> data, len(data))
-    return 0
-
-
-cdef int fill_pool(State* st, bytes data, int64_t free_item) except -1:
-    cdef int64_t n = len(data) // sizeof(st.pool.item[0]), i
-    if len(data) != n * <int64_t> sizeof(st.pool.item[0]) or not -1 <= free_item < n:
-        raise ValueError("the parts do not fit together")
-    if n == 0:
-        return 0
-    st.pool.item = <Wide*> malloc(n * sizeof(st.pool.item[0]))
-    if st.pool.item == NULL:
-        raise MemoryError("exact sums")
-    copy_bytes(st.pool.item, data)
-    st.pool.n = st.pool.capacity = n
-    st.pool.free_item = free_item
-    for i in range(n):
-        if not is_sound(&st.pool.item[i], n):
-            raise ValueError("a sum is not one")
-    return 0
-
-
 cdef int check_table(State* st, const Table* t) except -1:
     cdef int64_t i
     for i in range(t.n):
-        check_entry(st, partial_at(t, st.shape, i))
+        check_entry(st.shape, &st.pool, st.codes, partial_at(t, st.shape, i))
     for i in range(t.rows):
         if not 0 <= <int32_t> record_at(t, st.shape, i)[0] < st.codes:
             raise ValueError("a row is of no group")
-    return 0
-
-
-cdef int check_entry(const State* st, const char* entry) except -1:
-    cdef int64_t i
-    cdef int k
-    if not 0 <= code_of(entry) < st.codes:
-        raise ValueError("a partial is of no group")
-    for k in range(st.shape.measures):
-        if st.shape.measure[k].kind == FLOATS and (<const Head*> (entry + st.shape.measure[k].head)).wide:
-            i = <int64_t> load128(entry + st.shape.measure[k].at)
-            if not 0 <= i < st.pool.n:
-                raise ValueError("a sum is nowhere")
     return 0

@@ -55,6 +55,11 @@ cdef struct Measure:
     bint is_unsigned   # integers
 
 
+cdef enum:
+    MOST_FEEDS = 64    # columns that partials are made of
+    MOST_COUNTED = 32  # sets of rows that count: bits of a record
+
+
 cdef struct Shape:
     # ROWS always comes first.
     Measure* measure
@@ -81,13 +86,40 @@ cdef class Partials:
     cdef int64_t* cell(self, int measure, int64_t i) noexcept nogil
 
 
+cdef struct Feeds:
+    # Columns of rows, as partials take them.
+    const int64_t* feed[MOST_FEEDS]
+    int feeds
+    const uint8_t* counted[MOST_COUNTED]    # NULL: every row counts
+    int inputs
+
+
 cdef int copy_wide(const Shape* s, char* entry, const Pool* pool, Pool* mine) except -1 nogil
+cdef int open_feeds(Feeds* f, const Shape* s, int64_t n, list feeds, list counted) except -1
+
+# Snapshots.
+cdef bytes bytes_at(const void* data, int64_t n)
+cdef int copy_bytes(void* to, bytes data) except -1
+cdef bytes pool_bytes(const Pool* pool)
+cdef int fill_pool(Pool* pool, bytes data, int64_t free_item) except -1
+cdef int check_entry(const Shape* s, const Pool* pool, int64_t codes, const char* entry) except -1
 
 
 # A record is a row as a partial reads it: its code and, above it, a bit per input for which it counts,
 # then the raw values of the columns.
 cdef inline int64_t record_head(int32_t code, uint32_t counts) noexcept nogil:
     return <int64_t> (<uint64_t> counts << 32 | <uint32_t> code)
+
+
+cdef inline void read_record(const Feeds* f, int64_t row, int32_t code, int64_t* record) noexcept nogil:
+    """One row as a record."""
+    cdef uint32_t counts = 0
+    cdef int k
+    for k in range(f.inputs):
+        counts |= <uint32_t> (f.counted[k] == NULL or f.counted[k][row] != 0) << k
+    record[0] = record_head(code, counts)
+    for k in range(f.feeds):
+        record[1 + k] = f.feed[k][row]
 
 
 cdef inline int32_t code_of(const char* entry) noexcept nogil:

@@ -1,7 +1,7 @@
 """Partial aggregates of rows in any order, and their answers."""
 from libc.math cimport NAN
-from libc.stdint cimport int32_t, int64_t
-from libc.stdlib cimport calloc, free, realloc
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy
 
 from mta._core cimport make_lift
@@ -15,7 +15,7 @@ cdef extern from "_widesums.h":
 
 cdef dict KINDS = {"rows": ROWS, "values": VALUES, "min": EXTREME, "max": EXTREME}
 
-MOST_INPUTS = 32    # bits of a record
+MOST_INPUTS = MOST_COUNTED
 
 
 cdef class Layout:
@@ -39,6 +39,8 @@ cdef class Layout:
     def __cinit__(self, list specs, int feeds):
         cdef Shape* s = &self.shape
         cdef int k, heads = 4
+        if feeds > MOST_FEEDS:
+            raise ValueError(f"more than {MOST_FEEDS} columns")
         if not specs or specs[0][0] != "rows":
             raise ValueError("the first measure counts the rows")
         self.specs = specs
@@ -213,6 +215,87 @@ cdef class Partials:
                 out[i] = sum_lower(<const Head*> (entry + m.head), entry + m.at, &self.pool,
                                    counts[i] if counts is not None else 0)
 
+    def in_layout(self, Layout wanted, const int64_t[::1] at=None):
+        """The partials at these places (None: all) in another layout, all of whose measures this one
+        has.
+
+        Raises
+        ------
+        ValueError
+            It has one that this has not.
+        """
+        cdef Partials made = Partials(wanted)
+        cdef const Shape* s = &self.layout.shape
+        cdef const Shape* to = &wanted.shape
+        cdef int64_t i
+        cdef int k
+        cdef const char* entry
+        cdef char* mine
+        cdef const Measure* m
+        cdef int64_t j, n = self.n if at is None else at.shape[0]
+        cdef list mine_of = [self.layout.specs.index(spec) for spec in wanted.specs]
+        for j in range(n):
+            i = j if at is None else at[j]
+            if not 0 <= i < self.n:
+                raise ValueError("no such partial")
+            entry, mine = self.entry + i * s.size, made.append(self.place[i])
+            clear_entry(to, mine, code_of(entry))
+            for k in range(to.measures):
+                m = &s.measure[<int> mine_of[k]]
+                memcpy(mine + to.measure[k].at, entry + m.at, 16 if m.kind in (INTEGERS, FLOATS) else 8)
+                if m.kind == FLOATS:
+                    memcpy(mine + to.measure[k].head, entry + m.head, sizeof(Head))
+            copy_wide(to, mine, &self.pool, &made.pool)
+        return made
+
+    def renumber(self, const int32_t[::1] new):
+        """Give every code k the number new[k]."""
+        cdef int32_t* code
+        cdef int64_t i
+        for i in range(self.n):
+            code = <int32_t*> (self.entry + i * self.layout.shape.size)
+            if not 0 <= code[0] < new.shape[0]:
+                raise ValueError("a code without a number")
+            code[0] = new[code[0]]
+
+    def to_parts(self):
+        """Everything as four byte strings; what `fill` takes."""
+        head = np.array([self.n, self.pool.free_item], np.int64)
+        return [
+            head.tobytes(), bytes_at(self.place, self.n * sizeof(int64_t)),
+            bytes_at(self.entry, self.n * self.layout.shape.size), pool_bytes(&self.pool),
+        ]
+
+    def fill(self, list parts, int64_t codes):
+        """Take what `to_parts` gave, of so many codes; this must hold nothing yet.
+
+        Raises
+        ------
+        ValueError
+            The parts do not fit together. Then it holds nothing.
+        """
+        cdef const Shape* s = &self.layout.shape
+        cdef int64_t i, n
+        head = np.frombuffer(parts[0], np.int64)
+        if len(parts) != 4 or len(head) != 2:
+            raise ValueError("the parts do not fit together")
+        n = head[0]
+        if n < 0 or (len(parts[1]), len(parts[2])) != (8 * n, s.size * n):
+            raise ValueError("the parts do not fit together")
+        fill_pool(&self.pool, parts[3], head[1])
+        for i in range(n):
+            check_entry(s, &self.pool, codes, (<const char*> <bytes> parts[2]) + i * s.size)
+        for i in range(n):
+            self.append(0)
+        copy_bytes(self.place, parts[1])
+        copy_bytes(self.entry, parts[2])
+
+    @property
+    def nbytes(self):
+        """Memory of what is held."""
+        return (self.n * (self.layout.shape.size + <int64_t> sizeof(int64_t))
+                + self.pool.n * <int64_t> sizeof(self.pool.item[0]))
+
     cdef int64_t* cell(self, int measure, int64_t i) noexcept nogil:
         return <int64_t*> (self.entry + i * self.layout.shape.size + self.layout.shape.measure[measure].at)
 
@@ -232,4 +315,79 @@ cdef int copy_wide(const Shape* s, char* entry, const Pool* pool, Pool* mine) ex
         cells = entry + s.measure[k].at
         mine.item[i] = pool.item[<int64_t> load128(cells)]
         store128(cells, i)
+    return 0
+
+
+cdef int open_feeds(Feeds* f, const Shape* s, int64_t n, list feeds, list counted) except -1:
+    """Look at the columns of n > 0 rows, which have to live as long as this.
+
+    feeds : one 8-byte array per column; counted: one of bytes per input, None: every row counts
+    """
+    cdef const int64_t[::1] values
+    cdef const uint8_t[::1] mask
+    cdef int k
+    if len(feeds) != s.feeds or len(counted) > MOST_COUNTED:
+        raise ValueError("as many columns as the layout has, and no more inputs than a record tells")
+    f.feeds, f.inputs = len(feeds), len(counted)
+    for k in range(f.feeds):
+        values = feeds[k].view(np.int64)
+        if values.shape[0] != n:
+            raise ValueError("one value per row and column")
+        f.feed[k] = &values[0]
+    for k in range(f.inputs):
+        f.counted[k] = NULL
+        if counted[k] is not None:
+            mask = counted[k]
+            if mask.shape[0] != n:
+                raise ValueError("one byte per row and input")
+            f.counted[k] = &mask[0]
+    return 0
+
+
+# ----------------------------------------------------------------------------- snapshots
+
+cdef bytes bytes_at(const void* data, int64_t n):
+    return (<const char*> data)[:n] if n else b""
+
+
+cdef int copy_bytes(void* to, bytes data) except -1:
+    memcpy(to, <const char*> data, len(data))
+    return 0
+
+
+cdef bytes pool_bytes(const Pool* pool):
+    """All wide sums; `fill_pool` takes them, and which one is the first that is free."""
+    return bytes_at(pool.item, pool.n * sizeof(pool.item[0]))
+
+
+cdef int fill_pool(Pool* pool, bytes data, int64_t free_item) except -1:
+    """Fill an empty pool. ValueError: it never was one."""
+    cdef int64_t n = len(data) // sizeof(pool.item[0]), i
+    if len(data) != n * <int64_t> sizeof(pool.item[0]) or not -1 <= free_item < n:
+        raise ValueError("the parts do not fit together")
+    if n == 0:
+        return 0
+    pool.item = <Wide*> malloc(n * sizeof(pool.item[0]))
+    if pool.item == NULL:
+        raise MemoryError("exact sums")
+    copy_bytes(pool.item, data)
+    pool.n = pool.capacity = n
+    pool.free_item = free_item
+    for i in range(n):
+        if not is_sound(&pool.item[i], n):
+            raise ValueError("a sum is not one")
+    return 0
+
+
+cdef int check_entry(const Shape* s, const Pool* pool, int64_t codes, const char* entry) except -1:
+    """ValueError: a partial points to a group or a sum that is not there."""
+    cdef int64_t i
+    cdef int k
+    if not 0 <= code_of(entry) < codes:
+        raise ValueError("a partial is of no group")
+    for k in range(s.measures):
+        if s.measure[k].kind == FLOATS and (<const Head*> (entry + s.measure[k].head)).wide:
+            i = <int64_t> load128(entry + s.measure[k].at)
+            if not 0 <= i < pool.n:
+                raise ValueError("a sum is nowhere")
     return 0

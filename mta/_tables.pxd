@@ -19,8 +19,20 @@ cdef struct Table:
     int64_t row_capacity
 
 
-cdef Table* new_table(int64_t bucket) except NULL nogil
-cdef void free_table(Table* t, const Shape* s, Pool* pool) noexcept nogil
+cdef struct Directory:
+    # Tables in order of their buckets, and where the one used last is.
+    Table** table
+    int64_t* bucket
+    int64_t n
+    int64_t capacity
+    int64_t recent
+
+
+cdef int64_t find_place(const Directory* d, int64_t bucket) noexcept nogil
+cdef Table* add_table(Directory* d, int64_t bucket) except NULL nogil
+cdef void drop_tables(Directory* d, int64_t n, const Shape* s, Pool* pool) noexcept nogil
+cdef void release_tables(Directory* d, const Shape* s, Pool* pool) noexcept nogil
+
 cdef int64_t table_bytes(const Table* t, const Shape* s) noexcept nogil
 cdef char* find_partial(const Table* t, const Shape* s, int32_t code) noexcept nogil
 cdef char* take_partial(Table* t, const Shape* s, int32_t code) except NULL nogil
@@ -38,3 +50,10 @@ cdef inline char* partial_at(const Table* t, const Shape* s, int64_t i) noexcept
 
 cdef inline const int64_t* record_at(const Table* t, const Shape* s, int64_t i) noexcept nogil:
     return t.row + i * (1 + s.feeds)
+
+
+cdef inline Table* table_of(Directory* d, int64_t bucket) except NULL nogil:
+    """The table of a bucket, which is made if there is none."""
+    if d.recent < d.n and d.bucket[d.recent] == bucket:
+        return d.table[d.recent]
+    return add_table(d, bucket)

@@ -2,7 +2,7 @@
 very many buckets alike. 6 bytes a partial for the hash, on average, beside the partial itself."""
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy, memmove, memset
 
 from mta._partials cimport (
     Pool, Shape, clear_entry, code_of, lift_into, release_entry, rows_of,
@@ -178,3 +178,63 @@ cdef int widen_partials(Table* t, const Shape* s, const Shape* wider) except -1 
     free(t.entry)
     t.entry, t.capacity = entry, max(t.n, <int64_t> 1)
     return 0
+
+
+# ------------------------------------------------------------------------- the directory
+
+cdef int64_t find_place(const Directory* d, int64_t bucket) noexcept nogil:
+    """The place of the first table whose bucket is not before this one."""
+    cdef int64_t low = 0, high = d.n, middle
+    if high and d.bucket[high - 1] < bucket:
+        return high
+    while low < high:
+        middle = (low + high) >> 1
+        if d.bucket[middle] < bucket:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+cdef Table* add_table(Directory* d, int64_t bucket) except NULL nogil:
+    """As `table_of`."""
+    cdef int64_t i = find_place(d, bucket), capacity
+    cdef void* grown
+    cdef Table* made
+    d.recent = i
+    if i < d.n and d.bucket[i] == bucket:
+        return d.table[i]
+    if d.n == d.capacity:
+        capacity = 2 * d.capacity + 16
+        grown = realloc(d.table, capacity * sizeof(Table*))
+        if grown != NULL:
+            d.table = <Table**> grown
+            grown = realloc(d.bucket, capacity * sizeof(int64_t))
+        if grown == NULL:
+            no_memory()
+        d.bucket, d.capacity = <int64_t*> grown, capacity
+    made = new_table(bucket)
+    memmove(d.table + i + 1, d.table + i, (d.n - i) * sizeof(Table*))
+    memmove(d.bucket + i + 1, d.bucket + i, (d.n - i) * sizeof(int64_t))
+    d.table[i], d.bucket[i] = made, bucket
+    d.n += 1
+    return made
+
+
+cdef void drop_tables(Directory* d, int64_t n, const Shape* s, Pool* pool) noexcept nogil:
+    """Let go of the first n tables."""
+    cdef int64_t i
+    for i in range(n):
+        free_table(d.table[i], s, pool)
+    d.n -= n
+    d.recent = 0
+    memmove(d.table, d.table + n, d.n * sizeof(Table*))
+    memmove(d.bucket, d.bucket + n, d.n * sizeof(int64_t))
+
+
+cdef void release_tables(Directory* d, const Shape* s, Pool* pool) noexcept nogil:
+    cdef int64_t i
+    for i in range(d.n):
+        free_table(d.table[i], s, pool)
+    free(d.table)
+    free(d.bucket)

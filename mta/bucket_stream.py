@@ -10,29 +10,29 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Hashable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mta.buckets import check_edge_names
-from mta.engine import Ints, Ticks
+from mta.engine import Ints
 from mta.errors import DataError, SpecError
-from mta.frames import Answer, Column, Frame, open_frame
+from mta.frames import Answer, Frame, open_frame
 from mta.open_panes import OpenPanes
 from mta.open_plans import ENOUGH, better_choice, first_choice, follow
 from mta.open_rows import OpenRows
 from mta.open_tallies import OpenTallies
-from mta.open_windows import OpenWindows, Revisions, WindowAxis, later
+from mta.open_windows import OpenWindows, Revisions, WindowAxis
+from mta.partial_batch import PartialBatch
 from mta.periodic import Periodic
-from mta.progress import Watermark
-from mta.push import EVER, NEVER, NO_ROWS, Punctuation, PushedStream, key_values
+from mta.periodic_stream import Mask, PeriodicStream, places_in
+from mta.planner import Choice
+from mta.push import EVER, NEVER, NO_ROWS, Punctuation, key_values
 from mta.slider import join_answers
 
-Mask = NDArray[np.bool_]
 
-
-class BucketStream(PushedStream[Periodic]):
+class BucketStream(PeriodicStream):
     """Pushes rows through a periodic spec; see ``Periodic.stream``, which makes it.
 
     A row that is in no open window any more is late; one that falls between two windows (slide >
@@ -49,14 +49,10 @@ class BucketStream(PushedStream[Periodic]):
                 "know whether its group will ever have another one"
             )
         super().__init__(spec)
-        self.watermark = spec.progress or Watermark()
         self.wanted_plan = plan
         self.choice, self.may_choose = first_choice(spec, self.plan, plan)
-        self.axis: WindowAxis | None = None
         self.open: OpenWindows | None = None
         self.revisions = Revisions()
-        self.answered_to = NEVER  # windows that are complete by then have been answered
-        self.unassigned = 0
         self.undo: list[Any] = []
         self.broken: BaseException | None = None
 
@@ -97,6 +93,41 @@ class BucketStream(PushedStream[Periodic]):
         if not self.spec.by or source is not None:
             raise DataError("advance: a key is of the columns of `by`, and of no source")
         return self._attempt(self._advance_group, to, key if isinstance(key, tuple) else (key,))
+
+    def merge(self, batch: PartialBatch, source: Hashable = None) -> Any:
+        """Take partial aggregates of rows, which a low-level stage gave; the answers that are
+        complete by them.
+
+        They are those of the rows themselves, less those that were late in the stage. The plans
+        "paned", "wid" and "adapt" take partials; "auto" becomes "paned" by the first of them.
+
+        Parameters
+        ----------
+        batch : what a call of ``spec.low_level()`` of the same spec gave
+        source : which of several stages it is from; each has a watermark of its own, and the least
+            one counts (name them by ``.watermark(sources=)`` so that none is waited for in vain)
+            None: the only one
+
+        Returns
+        -------
+        As `push`.
+
+        Raises
+        ------
+        DataError
+            It is no such batch, of another spec, or of rows with other types; `origin="first"`, and
+            another stage began with another row. Nothing of it has been taken in.
+        SpecError
+            The plan keeps rows as they are.
+        OverflowError
+            An integer answer does not fit. Nothing of it has been taken in.
+
+        Notes
+        -----
+        Rows of a batch whose windows have all been answered (because this source was silent, or not
+        waited for) are counted as late; ``op.late()`` can't show them. Thesis on window-ids, 8.3.3.
+        """
+        return self._attempt(self._merge, batch, source)
 
     def state(self) -> dict[str, Any]:
         """What it holds: the plan; single rows and partial aggregates of open windows, of how many
@@ -151,11 +182,11 @@ class BucketStream(PushedStream[Periodic]):
         own = self._own_done(frame, done)
         late, outside, cuts = self._sort_out(ts, done, own)
         rows = self.open.prepare(frame, ts)
-        self.undo.append(self.open.checkpoint(rows))
+        self.undo.append(self.open.checkpoint(*self.open.weight(rows)))
         made: list[list[Answer]] = []
-        for start, stop in zip(cuts, [*cuts[1:], len(ts)], strict=True):
+        for start, stop in pairwise(sorted({0, *cuts, len(ts)})):
             made += self._close(int(done[start])) if start else []
-            self.open.add(rows, _places(start, stop, late, outside))
+            self.open.add(rows, places_in(start, stop, late, outside))
             if self.lateness.mode == "revise" and start < stop:
                 made += self._revise(rows, start, int(own[start]), late, outside)
         made += self._close(int(after[-1])) if len(ts) else []
@@ -166,22 +197,12 @@ class BucketStream(PushedStream[Periodic]):
 
     def _read(self, frame: Frame) -> Ints:
         """The times, and of the first push all that is known from then on."""
-        self._check_kind(frame)
-        for name in self.spec.by:
-            frame.require(name, "by")
-        for name in self.plan.columns:
-            frame.require(name, "agg")
-        ts = self._read_times(frame)
-        assert self.axis is not None and self.frame is not None and self.ticks is not None
+        ts = self._read_columns(frame)
+        assert self.axis is not None and self.frame is not None
         if self.open is None:
             self.open = OpenRows(self.axis, self.plan, self.frame, self.revisions)
-        if self.axis.origin is None and len(ts):
-            self.axis = self.open.axis = WindowAxis(self.spec, self.ticks, int(ts[0]))
+        self.open.axis = self.axis
         return ts
-
-    def _begin_time(self, ticks: Ticks, on_type: Column) -> None:
-        super()._begin_time(ticks, on_type)
-        self.axis = WindowAxis(self.spec, ticks)
 
     def _own_done(self, frame: Frame, done: Ints) -> Ints:
         """By when windows of each row's own group have been answered."""
@@ -192,35 +213,65 @@ class BucketStream(PushedStream[Periodic]):
         keys = key_values(frame, self.spec.by, np.arange(frame.rows))
         return np.maximum(done, np.array([ahead.get(key, NEVER) for key in keys], np.int64))
 
-    def _sort_out(
-        self, ts: Ints, done: Ints, own: Ints
-    ) -> tuple[Mask | None, Mask | None, list[int]]:
-        """Which rows are late, and which between windows (None: none); and the rows before which
-        windows have to be answered that they belong to, after row 0."""
-        assert self.axis is not None
-        if not len(ts):
-            return None, None, [0]
-        if own is done and not self.spec.leaves_rows_out:
-            first_end = self.axis.windows_of(ts.min(keepdims=True))[2]
-            self.axis.windows_of(ts.max(keepdims=True))  # that its edges fit
-            if first_end[0] > done[-1]:  # as a rule
-                return None, None, [0]
-        first, last, first_end, last_end = self.axis.windows_of(ts)
-        outside = last < first
-        late = ~outside & (later(last_end, self.axis.within) <= own)
-        self._refuse_late(late, ts)
-        behind = np.flatnonzero(~outside & ~late & (first_end <= own))
-        return late, outside, self._cuts(ts, behind, done)
+    # ------------------------------------------------------------------------- partials
 
-    def _cuts(self, ts: Ints, behind: Ints, done: Ints) -> list[int]:
-        """Of rows that are in a window which has been answered, those that come after one more."""
-        assert self.axis is not None
-        if self.lateness.mode == "revise":  # each is an answer more
-            return sorted({0, *behind.tolist(), *(behind + 1).tolist()} - {len(ts)})
-        extents = self.axis.extents(ts)
-        ended = extents.ended_by(np.maximum(done[behind] - self.axis.right, NEVER))
-        so_far = self.axis.ended(extents, self.answered_to)
-        return sorted({0, *behind[ended > np.append(so_far, ended[:-1])].tolist()})
+    def _merge(self, batch: PartialBatch, source: Hashable) -> Any:
+        if not isinstance(batch, PartialBatch):
+            raise DataError(
+                "merge: partial aggregates of a low-level stage are needed, not "
+                f"{type(batch).__name__}"
+            )
+        self._check_batch(batch)
+        assert self.progress is not None
+        panes, partials, rows = None, [], batch.rows
+        if rows:
+            panes = self._panes_for(open_frame(batch.example))
+            partials = panes.prepare_partials(batch)
+            self.undo.append(panes.checkpoint(batch.magnitude, rows))
+        made: list[list[Answer]] = []
+        for k, part in enumerate(batch.parts):
+            if panes is not None:
+                self.late_count += panes.merge(partials[k], batch.magnitude, self.answered_to)
+            if part.mark is not None:
+                self.progress.promise(part.mark, source, source is None)
+            made += [] if self.progress.now is None else self._close(self.progress.now)
+        self.received += rows
+        answered = self._assemble(made)
+        self._let_go()
+        return answered
+
+    def _check_batch(self, batch: PartialBatch) -> None:
+        """Refuse what does not fit; from the first batch, learn what a time is."""
+        if batch.spec != self.spec:
+            raise DataError(f"merge: partial aggregates of another spec: {batch.spec!r}")
+        if self.wanted_plan == "rows":
+            raise SpecError("plan: 'rows' keeps rows as they are; to merge take 'paned' or 'auto'")
+        self._read(open_frame(open_frame(batch.example).take(NO_ROWS)))
+        assert self.axis is not None and self.ticks is not None and self.open is not None
+        if batch.origin is not None and len(batch):
+            if isinstance(self.open, OpenRows) and not self.received:
+                self.axis = self.open.axis = WindowAxis(self.spec, self.ticks, batch.origin)
+            if batch.origin != self.axis.origin:
+                raise DataError("merge: windows begin with the first row, and here it was another")
+
+    def _panes_for(self, frame: Frame) -> OpenPanes:
+        """What takes partials of rows like these."""
+        assert self.open is not None
+        if not isinstance(self.open, OpenPanes):
+            if self.choice.plan == "rows":
+                self.choice = Choice("paned", "partial aggregates are merged")
+            assert isinstance(self.open, OpenRows)
+            self.may_choose, ahead = False, self.open.ahead
+            self.open = follow(self.choice, self.open) or self._empty_panes(frame)
+            self.open.ahead = ahead
+        assert isinstance(self.open, OpenPanes)
+        return self.open
+
+    def _empty_panes(self, frame: Frame) -> OpenPanes:
+        assert self.axis is not None and self.open is not None
+        if self.open.state()["rows"]:
+            raise DataError("merge: the rows pushed so far do not tell the types of their columns")
+        return OpenPanes(self.axis, self.plan, frame, self.revisions, self.choice.plan)
 
     # ---------------------------------------------------------------------- punctuation
 
@@ -323,11 +374,3 @@ class BucketStream(PushedStream[Periodic]):
         if self.open is not None:
             self.open.ahead = ahead
         self.broken = None if whole else sys.exc_info()[1]
-
-
-def _places(start: int, stop: int, late: Mask | None, outside: Mask | None) -> Ints:
-    """The rows from start to stop that are in a window."""
-    places = np.arange(start, stop)
-    if late is None or outside is None:
-        return places
-    return places[~(late | outside)[start:stop]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,23 @@ class Groups:
     def keys(self, codes: Ints) -> list[Answer]:
         """The key columns of these groups."""
         raise NotImplementedError
+
+    def rows_of(self, codes: Ints) -> Any:
+        """The keys of these groups as data, of the kind and with the types that came in."""
+        data = self.example.build_numbered(self.keys(codes), np.arange(len(codes)))
+        for answer in self.keys(codes) if isinstance(data, dict) else []:
+            if answer.valid is not None and answer.values.dtype.kind in "iuf":
+                # (An answer would have NaN for null.)
+                plain = self.example.build_numbered([replace(answer, valid=None)], codes)
+                data[answer.name] = np.ma.MaskedArray(plain[answer.name], ~answer.valid)
+        return data
+
+    def codes_of_keys(self, rows: Any, groups: int) -> Ints:
+        """The codes of so many keys, as `rows_of` of other groups gave them."""
+        if self.by:
+            return self.codes(open_frame(rows))
+        self.codes(self.example)
+        return np.zeros(groups, np.int64)
 
     def renumber(self, new: NDArray[np.int32]) -> None:
         """Give group i the code new[i], none of which is greater than i; -1: forget it."""
@@ -153,6 +171,9 @@ class RowGroups(Groups):
         if new:
             self._append(frame, firsts[new])
         return known[dense]
+
+    def rows_of(self, codes: Ints) -> Any:
+        return open_frame(self.rows).take(codes) if self.by else None
 
     def _take(self, frame: Frame, rows: Ints) -> Any:
         return open_frame(frame.select(list(self.by))).take(rows) if self.by else None

@@ -8,27 +8,26 @@ of integers and exact ones of floats, extremes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
-from math import gcd
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mta._buckets import Extents
 from mta._panes import Panes
-from mta._partials import MOST_INPUTS, Layout, Partials
+from mta._partials import Layout, Partials
 from mta.buckets import edge_answers, landmark_end, window_edges
 from mta.costs import eager_above
 from mta.engine import Ints
+from mta.errors import DataError
 from mta.frames import Answer, Frame, open_frame
-from mta.groups import make_groups
-from mta.open_windows import OpenWindows, Revisions, WindowAxis
-from mta.pane_answers import Measures, PaneAnswers
-from mta.periodic import Calendar, Hopping, Landmark
-from mta.plan import Plan, State, check_types
-from mta.push import EVER, fitted, key_values
-from mta.rows import Chunk, Coders
+from mta.open_windows import OpenWindows, Revisions, WindowAxis, later
+from mta.pane_answers import PaneAnswers
+from mta.pane_rows import PaneRows, Prepared, example_of
+from mta.partial_batch import PartialBatch
+from mta.periodic import Landmark
+from mta.plan import Plan
+from mta.push import EVER, key_values
 
 # A group that has just become lazy should not become eager at once: the lower of the two bounds.
 _SLACK = 0.75
@@ -39,40 +38,7 @@ _MOST = 1 << 22
 _FEW_GROUPS = 64
 
 
-def no_partials(plan: Plan) -> str | None:
-    """Why the aggregates of a plan have no partials that are free of order; None: they have."""
-    if len(plan.inputs) > MOST_INPUTS:
-        return f"more than {MOST_INPUTS} different sets of rows are counted"
-    for output in plan.outputs:
-        state = output.state
-        if state is not None and not _is_free_of_order(state):
-            shown = f"{output.aggregate!r} depends on the order of rows, or needs all of them"
-            if state.name == "sum":
-                shown = f"{output.aggregate!r} is summed in the order of rows"
-            return f"{output.name}: {shown}"
-    return None
-
-
-def _is_free_of_order(state: State) -> bool:
-    if state.name == "sum":
-        return state.numerics == "exact" or state.numerics == "compensated"
-    return state.name in ("min", "max")
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """Rows as panes take them."""
-
-    codes: Ints
-    buckets: Ints
-    repeats: Ints | None
-    feeds: list[Any]
-    counted: list[Any]
-    magnitude: int
-    newest: int
-
-
-class OpenPanes(OpenWindows):
+class OpenPanes(PaneRows, OpenWindows):
     """Partial aggregates by group and bucket, where a bucket is a pane or a window.
 
     plan_name : "wid", "paned" or "adapt"
@@ -89,16 +55,9 @@ class OpenPanes(OpenWindows):
         revisions: Revisions,
         plan_name: str,
     ) -> None:
-        super().__init__(axis, plan, example_of(frame), revisions)
-        self.plan_name = plan_name
-        columns = {name: self.frame.column(name) for name in plan.columns}
-        self.types = {name: column.slice(0, 0) for name, column in columns.items()}
-        # In ticks one earlier, windows that hold their end are windows that hold their start.
-        self.left = replace(axis, spec=replace(self.spec, closed="left"))
-        self.measures, specs = Measures.of(plan, columns)
-        self.coders = Coders(plan)
-        self.groups = make_groups(self.spec.by, frame)
-        layout = Layout(specs, len(self.measures.feeds))
+        OpenWindows.__init__(self, axis, plan, example_of(frame), revisions)
+        PaneRows.__init__(self, axis, plan, frame, plan_name)
+        layout = Layout(self.specs, len(self.measures.feeds))
         endless = isinstance(self.spec, Landmark)
         self.panes = Panes(layout, not endless and self._buckets_of_window() == 1, endless)
         self.newest: int | None = None  # the last bucket of all
@@ -109,83 +68,85 @@ class OpenPanes(OpenWindows):
 
     # ---------------------------------------------------------------------- the buckets
 
-    @cached_property
-    def range(self) -> int:
-        """Length of a window in ticks; of endless ones the slide, by which they grow."""
-        return lengths_of(self.axis)[0]
-
-    @cached_property
-    def slide(self) -> int:
-        """Distance of two windows in ticks."""
-        return lengths_of(self.axis)[1]
-
-    @cached_property
-    def pane(self) -> int:
-        """Length of a bucket in ticks."""
-        return self.slide if self.plan_name == "wid" else pane_length(self.axis)
-
     def _buckets_of_window(self) -> int:
         return 1 if self.plan_name == "wid" else self.range // self.pane
-
-    def _extents(self, buckets: Ints) -> Extents:
-        return self.left.extents(buckets)
-
-    def buckets_of(self, ts: Ints) -> tuple[Ints, Ints | None]:
-        """The first bucket of every time, and in how many it is."""
-        t = ts - self.axis.right
-        if isinstance(self.spec, Calendar):
-            extents = self._extents(t)
-            return window_edges(extents, extents.wids(t)[1])[0], None
-        if self.plan_name == "wid" and isinstance(self.spec, Hopping):
-            extents = self._extents(t)
-            first, last = extents.wids(t)
-            return first * self.slide + extents.origin, last - first + 1
-        return self._panes_of_time.starts(t), None
-
-    @cached_property
-    def _panes_of_time(self) -> Extents:
-        return Extents(self.pane, self.pane, self._extents(np.zeros(0, np.int64)).origin)
 
     # -------------------------------------------------------------------------- rows in
 
     def prepare(self, frame: Frame, ts: Ints) -> Prepared:
-        columns = {name: frame.column(name) for name in self.plan.columns}
-        check_types(self.plan, columns)
-        fit = {name: fitted(column, self.types[name]) for name, column in columns.items()}
-        chunk = self.coders.chunk(frame, fit)
-        buckets, repeats = self.buckets_of(ts)
-        feeds = [np.ascontiguousarray(chunk.feeds[feed]) for feed in self.measures.feeds]
-        return Prepared(
-            self.groups.codes(frame), buckets, repeats, feeds, self._counted(chunk),
-            max((_magnitude(feed) for feed in feeds), default=0),
-            int(buckets.max()) if len(buckets) else -EVER,
-        )  # fmt: skip
+        rows = self.read_rows(frame, ts)
+        self._count_inputs([counted is not None for counted in rows.counted])
+        return rows
 
-    def _counted(self, chunk: Chunk) -> list[Any]:
-        valids = [chunk.valids[source] for source in self.measures.inputs]
-        for number, valid in enumerate(valids):
-            source = self.measures.inputs[number]
-            if valid is not None and source not in self.measures.counts:
+    def _count_inputs(self, wanted: list[bool]) -> None:
+        """Count the rows that count for these inputs, which all have done so far."""
+        for number, source in enumerate(self.measures.inputs):
+            if wanted[number] and source not in self.measures.counts:
                 self.measures.counts[source] = len(self.panes.layout.specs)
                 self.panes.count_input(number)
-        return [None if v is None else np.ascontiguousarray(v).view(np.uint8) for v in valids]
 
     def add(self, rows: Prepared, at: Ints) -> None:
         if not len(at):
             return
-        whole = len(at) == len(rows.codes)
-
-        def pick(array: Any) -> Any:
-            return array if whole or array is None else array[at]
-
+        some = rows.take(at)
         self.panes.add(
-            pick(rows.codes), pick(rows.buckets), [pick(x) for x in rows.feeds],
-            [pick(x) for x in rows.counted], pick(rows.repeats), self.slide,
+            some.codes, some.buckets, some.feeds, some.counted, some.repeats, self.slide
         )  # fmt: skip
         self.received += len(at)
         self.magnitude = max(self.magnitude, rows.magnitude)
-        newest = rows.newest if whole else int(rows.buckets[at].max())
-        self.newest = newest if self.newest is None else max(self.newest, newest)
+        self.newest = some.newest if self.newest is None else max(self.newest, some.newest)
+
+    # ---------------------------------------------------------------------- partials in
+
+    def prepare_partials(self, batch: PartialBatch) -> list[Partials]:
+        """The partials of a batch in the layout and with the codes of those that are held.
+
+        All errors that they can have are raised here.
+        """
+        codes = self._codes_of(batch)
+        inputs = len(self.measures.inputs)
+        for part in batch.parts:
+            rows, first = part.partials.counts(0), len(part.partials.layout.specs) - inputs
+            counts = [part.partials.counts(first + k) for k in range(inputs)]
+            self._count_inputs([bool((mine != rows).any()) for mine in counts])
+        try:
+            fitting = [part.partials.in_layout(self.panes.layout) for part in batch.parts]
+        except ValueError:
+            raise DataError("merge: a column was of another type in the rows before") from None
+        for partials in fitting:
+            partials.renumber(codes)
+        return fitting
+
+    def _codes_of(self, batch: PartialBatch) -> NDArray[np.int32]:
+        try:
+            return self.groups.codes_of_keys(batch.keys, batch.groups).astype(np.int32)
+        except DataError as error:
+            raise DataError(f"merge: {error}") from None
+
+    def merge(self, partials: Partials, magnitude: int, done: int) -> int:
+        """Take partials, but for those whose windows have all been answered by `done`.
+
+        magnitude : the greatest integer of their rows, without its sign
+
+        Returns
+        -------
+        How many rows are in those that are not taken.
+        """
+        ts = partials.places + self.axis.right
+        late = later(self.axis.windows_of(ts)[3], self.axis.within) <= done
+        rows = partials.counts(0)
+        buckets, repeats = self.buckets_of(ts)
+        if late.any():
+            kept = np.flatnonzero(~late)
+            partials, buckets = partials.in_layout(partials.layout, kept), buckets[kept]
+            repeats = None if repeats is None else repeats[kept]
+        self.panes.merge(partials, partials.codes, buckets, repeats, self.slide)
+        self.received += int(rows[~late].sum())
+        self.magnitude = max(self.magnitude, magnitude)
+        if len(buckets):
+            newest = int(buckets.max())
+            self.newest = newest if self.newest is None else max(self.newest, newest)
+        return int(rows[late].sum())
 
     # --------------------------------------------------------------------- answers out
 
@@ -332,12 +293,15 @@ class OpenPanes(OpenWindows):
 
     # ---------------------------------------------------------------------------- state
 
-    def checkpoint(self, rows: Prepared) -> Callable[[], None] | None:
+    def weight(self, rows: Prepared) -> tuple[int, int]:
+        return rows.magnitude, len(rows.codes)
+
+    def checkpoint(self, magnitude: int, count: int) -> Callable[[], None] | None:
         """Only sums of integers can fail once rows are in; where they might, all is kept twice."""
-        magnitude, more = max(self.magnitude, rows.magnitude), len(rows.codes)
-        if magnitude * (self.received + more) < 2**63 or not self._sums_integers():
+        magnitude = max(self.magnitude, magnitude)
+        if magnitude * (self.received + count) < 2**63 or not self._sums_integers():
             return None
-        if magnitude * (int(self.panes.rows.sum()) + more) < 2**63:
+        if magnitude * (int(self.panes.rows.sum()) + count) < 2**63:
             return None
         names = ("panes", "groups", "newest", "received", "magnitude", "measures")
         saved = {name: getattr(self, name) for name in names}
@@ -389,39 +353,3 @@ class OpenPanes(OpenWindows):
         copy = OpenPanes(self.axis, self.plan, self.frame, self.revisions, self.plan_name)
         copy.fill(parts)
         vars(self).update(vars(copy))
-
-
-def lengths_of(axis: WindowAxis) -> tuple[int, int]:
-    """Range and slide in ticks: of endless windows the slide twice, of others their length."""
-    spec, unit = axis.spec, axis.ticks.finer
-    if isinstance(spec, Calendar):
-        clock = spec.clock(unit)
-        return (clock.edge(1) - clock.edge(0),) * 2
-    if isinstance(spec, Landmark):
-        return (spec.slide.in_unit(unit) or 1,) * 2
-    assert isinstance(spec, Hopping)
-    return spec.range.in_unit(unit) or 1, (spec.slide or spec.range).in_unit(unit) or 1
-
-
-def pane_length(axis: WindowAxis) -> int:
-    """The longest length of which all windows are made, in ticks.
-
-    (Calendar windows are not all of one length; each is a pane of its own.)
-    """
-    return gcd(*lengths_of(axis))
-
-
-def example_of(frame: Frame) -> Frame:
-    """A few rows that show the types of all columns: of each, one with a value."""
-    rows = {0} if frame.rows else set()
-    for name in frame.names():
-        valid = frame.column(name).valid
-        rows |= set() if valid is None else set(np.flatnonzero(valid)[:1].tolist())
-    return open_frame(frame.take(np.array(sorted(rows), np.int64)))
-
-
-def _magnitude(feed: Any) -> int:
-    """The greatest of integers without their signs; 0 of floats."""
-    if feed.dtype.kind == "f" or not len(feed):
-        return 0
-    return max(int(feed.max()), -int(feed.min()))

@@ -7,10 +7,11 @@ import numpy as np
 from mta._keys import factorize
 from mta.errors import SpecError
 from mta.frames import Frame, open_frame
-from mta.open_panes import OpenPanes, no_partials
+from mta.open_panes import OpenPanes
 from mta.open_rows import OpenRows
 from mta.open_tallies import OpenTallies, no_tallies
 from mta.open_windows import OpenWindows, Revisions, WindowAxis
+from mta.pane_rows import no_partials
 from mta.periodic import Landmark, Periodic
 from mta.plan import Plan
 from mta.planner import PLANS, Choice, Observed, choose_plan, memory_by_group

@@ -162,7 +162,10 @@ class OpenRows(OpenWindows):
         none = self.axis.extents(NO_ROWS), NO_ROWS, NO_ROWS, NO_ROWS, NO_ROWS
         return self._answers_of(batch, *none)
 
-    def checkpoint(self, rows: Any) -> Callable[[], None] | None:
+    def weight(self, rows: Kept) -> tuple[int, int]:
+        return 0, len(rows.ts)
+
+    def checkpoint(self, magnitude: int, count: int) -> Callable[[], None] | None:
         kept = self.kept
 
         def undo() -> None:

@@ -16,9 +16,9 @@ from mta._buckets import Extents
 from mta._keys import factorize
 from mta.engine import Ints
 from mta.frames import Answer, Frame, open_frame
-from mta.open_panes import pane_length
 from mta.open_rows import Kept, OpenRows
 from mta.open_windows import Revisions, WindowAxis
+from mta.pane_rows import pane_length
 from mta.periodic import Calendar
 from mta.plan import Plan, State
 from mta.push import NO_ROWS
@@ -110,7 +110,7 @@ class OpenTallies(OpenRows):
     def state(self) -> dict[str, int]:
         return {**super().state(), "bytes": super().state()["bytes"] + self.counts.nbytes}
 
-    def checkpoint(self, rows: Any) -> Callable[[], None] | None:
+    def checkpoint(self, magnitude: int, count: int) -> Callable[[], None] | None:
         kept, counts = self.kept, self.counts
 
         def undo() -> None:

@@ -149,8 +149,13 @@ class OpenWindows:
         """The answers of no windows, for their names and types."""
         raise NotImplementedError
 
-    def checkpoint(self, rows: Any) -> Callable[[], None] | None:
-        """What undoes all that these rows will do; None: nothing will have to be undone."""
+    def weight(self, rows: Any) -> tuple[int, int]:
+        """The greatest integer of rows as prepared, without its sign, and how many they are."""
+        raise NotImplementedError
+
+    def checkpoint(self, magnitude: int, count: int) -> Callable[[], None] | None:
+        """What undoes all that so many rows of this weight will do; None: nothing will have to be
+        undone."""
         raise NotImplementedError
 
     def state(self) -> dict[str, int]:

@@ -22,6 +22,7 @@ from mta.specs import Streamed, check_choice, check_column, exactly, key_names, 
 
 if TYPE_CHECKING:
     from mta.bucket_stream import BucketStream
+    from mta.lowlevel import LowLevelStream
 
 SIDES = ("left", "right")
 EMPTY = ("skip", "emit")
@@ -89,6 +90,78 @@ class Periodic(Streamed):
         from mta.bucket_stream import BucketStream
 
         return BucketStream(self, plan) if state is None else stream_from_bytes(self, state)
+
+    def low_level(
+        self,
+        state: bytes | None = None,
+        *,
+        size: int = 4096,
+        flush: str = "lazy",
+        within: int = 2,
+        every: int = 16,
+        sources: Sequence[Any] | None = None,
+    ) -> LowLevelStream:
+        """A stage in front of the windows that turns rows into partial aggregates, in a table that
+        never grows: ``low.push(batch)`` gives those that went out, ``op.merge`` takes them.
+
+        Parameters
+        ----------
+        state : what ``low.to_bytes()`` gave; the stage goes on from there, with its options
+        size : slots of the table, each for a group in a pane of length gcd(range, slide); with more
+            of them at a time, partial aggregates go out early, and in several pieces
+        flush : how the partial aggregates of windows that are complete go out
+
+            - "lazy" (default): when another group needs their slot
+            - "slow": one with every so many rows as well
+
+        within : by how many windows they may be late, at most (2); 0: they go out at once
+        every : rows between two of "slow" flush (16)
+        sources : those of ``.watermark(sources=)`` whose rows come here; None: all
+
+        Returns
+        -------
+        LowLevelStream
+            Its calls are those of a stream, and give a ``PartialBatch`` each. Rows that are late by
+            its own watermark are counted and kept (``low.late()``).
+
+        Raises
+        ------
+        SnapshotError
+            `state` is damaged, or of another spec.
+        SpecError
+            The aggregates have no partials (those of counts, sums, means, min, max, any and all
+            have); late rows revise; or an argument has no meaning.
+
+        Notes
+        -----
+        A row costs O(1) and allocates nothing but for what goes out; a push in which a window ends
+        goes over all slots. Memory: the table, ``size`` times 8 bytes and those of a partial
+        aggregate (16 for a count, 40 for a sum and its count), and the keys of at most 8 size
+        groups. Answers do not depend on `size`, `flush`, `within` and `every`, only when they are
+        given. Thesis on window-ids, 8.3.3 and Figure 8-6 (where m is `within`, and i is `every`).
+
+        Examples
+        --------
+        >>> import numpy as np, mta
+        >>> from mta import agg
+        >>> spec = mta.tumbling("10i", on="ts", by="ip").watermark("5i").agg(n=agg.count())
+        >>> low, op = spec.low_level(size=1024, within=0), spec.stream()
+        >>> rows = {"ts": np.array([1, 2, 3, 15]), "ip": np.array([7, 9, 7, 9])}
+        >>> batch = low.push(rows)
+        >>> batch
+        PartialBatch(2 partial aggregates of 3 rows, 2 groups, watermark 10)
+        >>> answers = op.merge(batch)
+        >>> dict(zip(answers["ip"].tolist(), answers["n"].tolist()))
+        {7: 2, 9: 1}
+        >>> op.merge(low.finish())["n"].tolist()
+        [1]
+        """
+        from mta.lowlevel import LowLevelStream  # as above
+        from mta.lowlevel_state import stage_from_bytes
+
+        if state is not None:
+            return stage_from_bytes(self, state)
+        return LowLevelStream(self, size, flush, within, every, sources)
 
     @property
     def asked(self) -> tuple[tuple[str, Aggregate], ...]:

@@ -20,7 +20,7 @@ from mta.engine import Ints, Ticks, time_axis, time_values
 from mta.errors import DataError, SnapshotError
 from mta.frames import Column, Frame, open_frame
 from mta.plan import Plan, make_plan
-from mta.progress import Late, Progress, Source, Watermark
+from mta.progress import Late, Progress, Source, SourceCodes, Watermark
 from mta.specs import Spec, Streamed
 
 NEVER = -(2**63)  # a watermark before every time
@@ -213,7 +213,7 @@ class PushedStream(ABC, Generic[SpecT]):
         if self.watermark.per == "group":
             return Punctuation(time, None, key_values(row, self.spec.by, np.zeros(1, np.int64))[0])
         sources = self._sources(row)
-        return Punctuation(time, None if sources is None else sources[0])
+        return Punctuation(time, None if sources is None else sources.names[0])
 
     def _check_kind(self, frame: Frame) -> None:
         """Refuse another kind of data than that of the first push."""
@@ -221,13 +221,16 @@ class PushedStream(ABC, Generic[SpecT]):
         if self.frame is None:
             self.frame = open_frame(frame.take(NO_ROWS))
 
-    def _sources(self, frame: Frame) -> list[Hashable] | None:
+    def _sources(self, frame: Frame) -> SourceCodes | None:
         """The rows' sources; None: all have one."""
         name = None if self.watermark is None else self.watermark.source
         if name is None:
             return None
         frame.require(name, "source")  # null: of no source
-        return [key[0] for key in key_values(frame, (name,), np.arange(frame.rows))]
+        codes, count = frame.key_codes((name,)) if frame.rows else (NO_ROWS, 0)
+        firsts = np.empty(count, np.int64)
+        firsts[codes[::-1]] = np.arange(frame.rows)[::-1]
+        return SourceCodes([key[0] for key in key_values(frame, (name,), firsts)], codes)
 
     def _within(self) -> int:
         """For how many ticks an answer may be revised."""
@@ -285,8 +288,8 @@ class PushedStream(ABC, Generic[SpecT]):
             else:
                 self._begin_time(ticks, frame.column(on).slice(0, 0))
         if self.progress is not None:
-            self.progress.now = head["mark"]
-            self.progress.sources = {name: Source(**s) for name, s in head["sources"]}
+            told = [(name, Source(**s)) for name, s in head["sources"]]
+            self.progress.resume(head["mark"], told)
         return parts[2:]
 
 

@@ -195,7 +195,8 @@ class Streamed(Spec):
         delay : how long rows may be under way: after a row at t, those before t - delay are late
             None: the rows tell nothing; `op.advance` and `op.finish` do.
         source : name of a column with the rows' sources; each has a watermark of its own
-        sources : those that hold the others back from the start, before their first row
+        sources : those that hold the others back from the start, before their first row; without a
+            column, they are those that calls name (`op.advance`, `op.merge`)
         combine : "min" (default) over the sources that are not silent; "max"
         idle_after : a source that has sent nothing while time went on by this is silent
         max_ahead : a row further ahead of its source than this is not believed before a second one

@@ -16,7 +16,7 @@ from pyspark.sql import types as T
 
 from mta.engine import columns_of
 from mta.errors import DataError, SpecError
-from mta.open_panes import no_partials
+from mta.pane_rows import no_partials
 from mta.periodic import Periodic
 from mta.plan import make_plan
 from mta.specs import Rolling, Spec, Streamed

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 from mta.engine import columns_of
-from mta.open_panes import no_partials
+from mta.pane_rows import no_partials
 from mta.periodic import Landmark, Periodic
 from mta.plan import make_plan
 from mta.specs import Rolling, Spec

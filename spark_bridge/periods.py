@@ -25,8 +25,9 @@ from mta.engine import Ints, SortedRows, time_values
 from mta.errors import DataError
 from mta.frames import Answer, Column
 from mta.items import BadItemError
-from mta.open_panes import OpenPanes, no_partials
+from mta.open_panes import OpenPanes
 from mta.open_windows import Revisions, WindowAxis
+from mta.pane_rows import no_partials
 from mta.periodic import Landmark, Periodic
 from mta.plan import Plan
 from mta.push import EVER, NEVER

@@ -17,7 +17,7 @@ import mta
 from kinds import build, read
 from mta import agg
 from mta.errors import DataError, SnapshotError, SpecError
-from mta.progress import Progress
+from mta.progress import Progress, SourceCodes
 from mta.windows import interval, wids
 from oracle import NULL_OR_NAN
 from strategies import EVERY, aggregates, data, engine_agg
@@ -233,6 +233,11 @@ def test_a_row_from_the_future_is_not_believed_before_a_second_one():
     assert op.state()["watermark"] == 10_050
 
 
+def coded(names):
+    known = list(dict.fromkeys(names))
+    return SourceCodes(known, np.array([known.index(name) for name in names], np.int64))
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 60), st.sampled_from("ab")), max_size=10),
     st.integers(0, 5), st.one_of(st.none(), st.integers(1, 20)), st.lists(st.integers(0, 10)),
@@ -243,7 +248,7 @@ def test_a_watermark_never_goes_back_and_does_not_depend_on_cuts(sent, delay, id
         for start, stop in pairwise([0, *sorted(min(c, len(sent)) for c in edges), len(sent)]):
             part = sent[start:stop]
             ts, names = np.array([t for t, _ in part], np.int64), [name for _, name in part]
-            seen += progress.see(ts, names)[1].tolist()
+            seen += progress.see(ts, coded(names))[1].tolist()
         return seen
 
     whole = marks([])
@@ -285,7 +290,7 @@ def test_snapshots_of_another_spec_or_damaged_are_refused():
 WRONG = [
     (lambda: TUMBLING.watermark("5s"), "must all be times or all be ticks"),
     (lambda: TUMBLING.watermark("-5i"), "delay: must not be negative"),
-    (lambda: TUMBLING.watermark(idle_after="5i"), "source: sources and idle_after need"),
+    (lambda: TUMBLING.watermark(idle_after="5i"), "source: idle_after needs the name"),
     (lambda: TUMBLING.watermark(source="s", combine="avg"), "combine: must be one of"),
     (lambda: TUMBLING.late("ignore"), "late: must be one of"),
     (lambda: TUMBLING.late("drop", within="5i"), "within: only rows that revise"),
