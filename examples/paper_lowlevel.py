@@ -10,6 +10,9 @@ new window meet in the table, all that is left of the old one goes out at once. 
 they may go out whenever they like, up to `DELAY` windows late: with every 16th row (slow flush), or
 when others need their place (lazy flush). The thesis has every 160th row of windows ten times as
 large.
+
+What is measured is the table by itself (`mta._lowlevel`), as the public stage has no order to keep;
+`staged` takes rows through ``spec.low_level()`` and ``op.merge`` and checks the answers.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 from disorder import Ints
 
+import mta
+from mta import agg
 from mta._lowlevel import LowTable
 from mta._panes import Panes
 from mta._partials import Layout
@@ -108,6 +113,30 @@ def run(
     if check:
         _check(table, answers, codes, rows)
     return _Run(np.array(spent), partials, merging)
+
+
+def staged(way: str, codes: Ints, rows: int, slots: int, batch: int = 8192) -> int:
+    """The same rows through the public stage, whose answers have to be counts of the rows.
+
+    Returns how many partial aggregates went from the stage to the stream.
+    """
+    spec = mta.tumbling("1i", on="window", by="group").watermark(0).agg(n=agg.count())
+    low = spec.low_level(size=slots, flush=way.split()[0], within=DELAY, every=SLOW)
+    op, got, partials = spec.stream(), [], 0
+    for i in range(0, len(codes), batch):
+        window = np.arange(i, min(i + batch, len(codes))) // rows
+        made = low.push({"window": window, "group": codes[i : i + batch]})
+        partials += len(made)
+        got.append(op.merge(made))
+    last = low.finish()
+    got.append(op.merge(last))
+    start, group, n = (np.concatenate([part[k] for part in got]) for k in ("start", "group", "n"))
+    found, counts = np.unique(np.arange(len(codes)) // rows * 2**32 + codes, return_counts=True)
+    order = np.argsort(start * 2**32 + group)
+    same = np.array_equal((start * 2**32 + group)[order], found)
+    if not (same and np.array_equal(n[order], counts)):
+        raise AssertionError("the stage's answers are not those of its rows")
+    return partials + len(last)
 
 
 def _counts() -> Layout:

@@ -94,7 +94,7 @@ class BucketStream(PeriodicStream):
             raise DataError("advance: a key is of the columns of `by`, and of no source")
         return self._attempt(self._advance_group, to, key if isinstance(key, tuple) else (key,))
 
-    def merge(self, batch: PartialBatch, source: Hashable = None) -> Any:
+    def merge(self, batch: PartialBatch | bytes, source: Hashable = None) -> Any:
         """Take partial aggregates of rows, which a low-level stage gave; the answers that are
         complete by them.
 
@@ -103,7 +103,7 @@ class BucketStream(PeriodicStream):
 
         Parameters
         ----------
-        batch : what a call of ``spec.low_level()`` of the same spec gave
+        batch : what a call of ``spec.low_level()`` of the same spec gave, or its bytes
         source : which of several stages it is from; each has a watermark of its own, and the least
             one counts (name them by ``.watermark(sources=)`` so that none is waited for in vain)
             None: the only one
@@ -117,6 +117,8 @@ class BucketStream(PeriodicStream):
         DataError
             It is no such batch, of another spec, or of rows with other types; `origin="first"`, and
             another stage began with another row. Nothing of it has been taken in.
+        SnapshotError
+            The bytes are damaged, or no batch.
         SpecError
             The plan keeps rows as they are.
         OverflowError
@@ -127,6 +129,8 @@ class BucketStream(PeriodicStream):
         Rows of a batch whose windows have all been answered (because this source was silent, or not
         waited for) are counted as late; ``op.late()`` can't show them. Thesis on window-ids, 8.3.3.
         """
+        if isinstance(batch, (bytes, bytearray, memoryview)):
+            batch = PartialBatch.from_bytes(batch)
         return self._attempt(self._merge, batch, source)
 
     def state(self) -> dict[str, Any]:

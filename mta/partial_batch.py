@@ -38,7 +38,7 @@ class Part:
 @dataclass(frozen=True)
 class PartialBatch:
     """What a low-level stage puts out: partial aggregates by group and pane, and how far time has
-    come. ``op.merge(batch)`` takes it.
+    come. ``op.merge(batch)`` takes it, or ``batch.to_bytes()``.
 
     spec : whose windows it is for
     example : a few rows, for the kind and the types of the data
@@ -107,7 +107,7 @@ class PartialBatch:
         return seal(_KIND, "", [*described, frame_bytes(open_frame(self.example)), keys, *parts])
 
     @staticmethod
-    def from_bytes(data: bytes) -> PartialBatch:
+    def from_bytes(data: bytes | bytearray | memoryview) -> PartialBatch:
         """The batch that ``to_bytes`` wrote.
 
         Raises

@@ -292,7 +292,7 @@ def test_rows_may_come_directly_too():
     low, op = COUNTS.low_level(within=0), COUNTS.stream()
     op.push(some([1, 2], [5, 6]))
     low.push(some([3, 4], [6, 7]))
-    answers = op.merge(low.advance(10))
+    answers = op.merge(low.advance(10).to_bytes())
     assert dict(zip(answers["k"].tolist(), answers["n"].tolist(), strict=True)) == {
         5: 1,
         6: 2,

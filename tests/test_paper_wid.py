@@ -108,6 +108,9 @@ def test_low_level_aggregation(way):
         paper_lowlevel.run(way, codes, 6_000, slots, check=True) for slots in (150, 1200)
     )
     assert small.partials > 2 * large.partials > 0
+    if way != "in order":
+        partials = [paper_lowlevel.staged(way, codes, 6_000, slots) for slots in (150, 1200)]
+        assert partials[0] > 2 * partials[1] > 0
 
 
 def test_the_highest_rate_is_what_the_ring_buffer_bears():
