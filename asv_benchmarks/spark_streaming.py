@@ -8,7 +8,6 @@ that keeps nothing included. Beside our own operators: Spark's stateless plan an
 sliding windows.
 """
 
-
 from __future__ import annotations
 
 import argparse
