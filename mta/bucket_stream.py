@@ -129,7 +129,7 @@ class BucketStream(PeriodicStream):
         Rows of a batch whose windows have all been answered (because this source was silent, or not
         waited for) are counted as late; ``op.late()`` can't show them. Thesis on window-ids, 8.3.3.
         """
-        if isinstance(batch, (bytes, bytearray, memoryview)):
+        if isinstance(batch, bytes):
             batch = PartialBatch.from_bytes(batch)
         return self._attempt(self._merge, batch, source)
 

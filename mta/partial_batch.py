@@ -107,7 +107,7 @@ class PartialBatch:
         return seal(_KIND, "", [*described, frame_bytes(open_frame(self.example)), keys, *parts])
 
     @staticmethod
-    def from_bytes(data: bytes | bytearray | memoryview) -> PartialBatch:
+    def from_bytes(data: bytes) -> PartialBatch:
         """The batch that ``to_bytes`` wrote.
 
         Raises
