@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from mta._frames_arrow import ArrowFrame
 from mta.durations import Duration
 from mta.engine import time_values
+from mta.errors import SpecError
+from mta.periodic import Periodic
 from mta.progress import Watermark
 from mta.push import NEVER
 from mta.snapshot import seal, unseal
@@ -47,6 +49,22 @@ def delay_ms(spec: Streamed) -> int:
     return delay.amount if delay.ticks else -(-delay.amount // 1_000_000)
 
 
+def new_stream(spec: Streamed) -> Any:
+    """The stream of a shard; of windows by number, one that holds partial aggregates, if it can.
+
+    What it holds is what a checkpoint holds: with panes much less than rows, and a row changes one
+    of them instead of the range / slide that plan "auto" may choose.
+    """
+    if not isinstance(spec, Periodic):
+        return spec.stream()  # type: ignore[attr-defined]
+    for plan in ("adapt", "paned"):
+        try:
+            return spec.stream(plan=plan)
+        except SpecError:  # that plan has no such aggregates or windows
+            continue
+    return spec.stream()
+
+
 class Shard:
     """The stream of a shard's keys and, of a trailing window, the rows that wait for answers.
 
@@ -60,7 +78,7 @@ class Shard:
         self.answers = 0
         self.waiting = WaitingRows(spec) if isinstance(spec, Rolling) else None
         if data is None:
-            self.stream: Any = spec.stream()  # type: ignore[attr-defined]
+            self.stream: Any = new_stream(spec)
             return
         head, stream, rows = unseal(KIND, spec.identity(), data)
         told = json.loads(head)
