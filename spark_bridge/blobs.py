@@ -45,8 +45,7 @@ def pack(
     names : of the columns; one more, at the end, is the shard
     part : the number of the partition, by which blobs are put in order later
     """
-    place = 0
-    for table in _gathered(batches):
+    for place, table in enumerate(_gathered(batches)):
         shards = table.column(len(names)).to_numpy()
         rows = in_utc(table.select(range(len(names))).rename_columns(list(names)))
         ms = milliseconds(rows.column(on), on)
@@ -59,7 +58,6 @@ def pack(
             for start, stop in zip(starts.tolist(), stops, strict=True)
         ]
         yield _packed([GUARD, *shards[order][starts].tolist()], part, place, ms, [None, *blobs])
-        place += 1
 
 
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -141,11 +139,13 @@ def milliseconds(times: pa.ChunkedArray, on: str) -> NDArray[np.int64]:
             f"on: column {on!r} is null in {times.null_count} of {len(times)} rows of a "
             "micro-batch; a row without a time has no window"
         )
+    ms: NDArray[np.int64]
     if pa.types.is_timestamp(times.type):
-        return times.cast(pa.int64()).to_numpy() // 1000
-    if pa.types.is_date(times.type):
-        return times.cast(pa.int32()).to_numpy().astype(np.int64) * MS_OF_DAY
-    ms = times.cast(pa.int64()).to_numpy()
+        ms = times.cast(pa.int64()).to_numpy() // 1000
+    elif pa.types.is_date(times.type):
+        ms = times.cast(pa.int32()).to_numpy().astype(np.int64) * MS_OF_DAY
+    else:
+        ms = times.cast(pa.int64()).to_numpy()
     if len(ms) and max(abs(int(ms.max())), abs(int(ms.min()))) >= LIMIT_MS:
         wrong = pc.max(pc.abs(times)).as_py()
         raise DataError(

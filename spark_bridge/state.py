@@ -11,8 +11,8 @@ it and is up to date. Without one, the shard is made from the snapshot and the w
 an attempt that failed has a stamp that stands nowhere, and is not used.
 
 Layout, of each shard: a value `head` (a sealed JSON text, and counters as plain columns, to be read
-through Spark's state data source), and a map `pieces` of at most 256 kB each, which are written once
-and removed, never rewritten.
+through Spark's state data source), and a map `pieces` of at most 256 kB each, which are written
+once and removed, never rewritten.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.streaming import StatefulProcessor
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from mta.bucket_stream import BucketStream
 from mta.errors import SpecError
@@ -132,10 +132,7 @@ class ShardProcessor(StatefulProcessor):
         self.store = ShardStore(handle, self.spec, self.shards)
 
     def handleInputRows(
-        self,
-        key: Any,
-        rows: Iterator[pd.DataFrame],
-        timerValues: Any,
+        self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
         """Take the blobs of a shard; or, in the group that is none, check the checkpoint."""
         packed = list(rows)
@@ -146,10 +143,7 @@ class ShardProcessor(StatefulProcessor):
         yield from self._step(timerValues, table, len(table))
 
     def handleExpiredTimer(
-        self,
-        key: Any,
-        timerValues: Any,
-        expiredTimerInfo: Any,
+        self, key: Any, timerValues: Any, expiredTimerInfo: Any
     ) -> Iterator[pd.DataFrame]:
         """Time has gone on, and the shard had no rows."""
         yield from self._step(timerValues, None, 0)
@@ -178,13 +172,15 @@ class ShardProcessor(StatefulProcessor):
 
     def _made(self, taken: Taken, received: int) -> Iterator[pd.DataFrame]:
         late, answers = taken.late, taken.answers
-        counts = received, 0 if late is None else len(late), 0 if answers is None else len(answers)
-        kept = to_blob(late) if late is not None and self.keeps_late else None
-        if not any(counts):
+        late_rows = 0 if late is None else len(late)
+        if late_rows or received:
+            kept = to_blob(late) if late is not None and self.keeps_late else None
+            yield _told(None, kept, received, late_rows, 0)
+        if answers is None:
             return
-        yield _told(None if not counts[2] else to_blob(answers.slice(0, ROWS)), kept, *counts)
-        for start in range(ROWS, counts[2], ROWS):
-            yield _told(to_blob(answers.slice(start, ROWS)), None, 0, 0, 0)
+        for start in range(0, len(answers), ROWS):
+            part = answers.slice(start, ROWS)
+            yield _told(to_blob(part), None, 0, 0, len(part))
 
 
 def _in_order(packed: pd.DataFrame) -> pa.Table:
@@ -203,7 +199,7 @@ def _told(
 # ---- what is asked ------------------------------------------------------------------------------
 
 
-def check(spec: Streamed, sdf: DataFrame, shards: int = SHARDS) -> None:
+def check(spec: Any, sdf: DataFrame, shards: Any = SHARDS) -> None:
     """Refuse what no stream of Spark can do.
 
     Raises
@@ -306,16 +302,14 @@ def explain(spec: Streamed, sdf: DataFrame, *, shards: int = SHARDS) -> str:
     keys = ", ".join(shard_keys(spec))
     shared = f"{shards} of xxhash64({keys})" if keys else "one for all rows"
     waits = "the rows that wait for the watermark, and " if isinstance(spec, Rolling) else ""
-    return "\n".join(
-        [
-            repr(spec),
-            f"pack     mapInArrow: {len(names)} columns to one Arrow blob a shard "
-            f"({shared}), partition and micro-batch",
-            f"time     withWatermark, {delay_ms(spec)} ms behind the greatest time of the "
-            "micro-batches before; one for all shards",
-            "state    transformWithStateInPandas by shard: a snapshot and a log of the rows since; "
-            f"{waits}what the stream of mta holds of open windows",
-            f"late     {mode}; counted in the observed metrics and in the state",
-            f"gives    append: {', '.join(schema.names)}",
-        ]
-    )
+    lines = {
+        "pack": f"mapInArrow: {len(names)} columns to one Arrow blob a shard ({shared}), partition "
+        "and micro-batch",
+        "time": f"withWatermark, {delay_ms(spec)} ms behind the greatest time of the "
+        "micro-batches before; one for all shards",
+        "state": "transformWithStateInPandas by shard: a snapshot and a log of the rows since; "
+        f"{waits}what the stream of mta holds of open windows",
+        "late": f"{mode}; counted in the observed metrics and in the state",
+        "gives": f"append: {', '.join(schema.names)}",
+    }
+    return "\n".join([repr(spec), *(f"{name:9}{text}" for name, text in lines.items())])

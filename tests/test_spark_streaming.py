@@ -246,8 +246,8 @@ def test_what_is_refused_before_the_query_runs(source, spark):
         spark_bridge.apply(ROLLING, stream, shards=0)
     with pytest.raises(SpecError, match="late: 'x' is a column"):
         spark_bridge.apply(ROLLING, stream, late="x")
+    spec = mta.rolling("1h", on="ts", by="k").watermark("1s").agg(n=agg.count())
     with pytest.raises(ColumnError, match="by: no column 'k'"):
-        spec = mta.rolling("1h", on="ts", by="k").watermark("1s").agg(n=agg.count())
         spark_bridge.apply(spec, stream)
     spark.conf.unset("spark.sql.streaming.stateStore.providerClass")
     if "RocksDB" not in spark.conf.get("spark.sql.streaming.stateStore.providerClass"):

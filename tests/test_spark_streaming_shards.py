@@ -168,16 +168,14 @@ def test_rows_with_answers_are_those_of_a_batch(name, batches):
     kept, late = on_time(spec, batches)
     expected = spec(kept)
     if spec.every is None:
-        rows = [
-            row | made for row, made in zip(kept.to_pylist(), expected.to_pylist(), strict=True)
-        ]
+        pairs = zip(kept.to_pylist(), expected.to_pylist(), strict=True)
+        rows = [row | made for row, made in pairs]
         got = query.output("answers")
         newest = {}
         for row in got:
             revision = row.pop("revision", 1)
-            newest[row["i"]] = max(
-                newest.get(row["i"], (0, {})), (revision, row), key=lambda x: x[0]
-            )
+            before = newest.get(row["i"], (0, {}))
+            newest[row["i"]] = max(before, (revision, row), key=lambda x: x[0])
         if name == "next rows":  # the last rows of a key wait for more
             rows = [row for row in rows if row["i"] in newest]
         assert comparable(row for _, row in newest.values()) == comparable(rows)
