@@ -3,7 +3,7 @@
 A bucket is a pane (Paned-WID: every window is made of whole panes, of length gcd(range, slide)) or a
 window itself (WID: a row is in range / slide of them). Thesis on window-ids, 6.1.3, 6.2 and 6.3.
 """
-from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
 
@@ -30,7 +30,7 @@ cdef struct State:
     Level level
     Directory all
     # Of every code: how many rows are held, and whether partials are kept of them.
-    int64_t* rows
+    uint32_t* rows     # (MANY: too many to be counted, and for ever)
     uint8_t* eager
     int64_t codes
     int64_t room
@@ -38,6 +38,9 @@ cdef struct State:
     int64_t most       # more rows than these make a group eager,
     int64_t least      # fewer make it lazy again
     char* scratch      # room for one partial
+
+
+cdef uint32_t MANY = 0xFFFFFFFF
 
 
 cdef class Panes:
@@ -51,7 +54,7 @@ cdef class Panes:
 
     A row costs O(1) per bucket that it is in; a window O(buckets that come in and leave), amortised, and
     O(1) per group. Memory per group and bucket: that of the layout and 6 bytes, or 8 bytes and 8 per
-    column for a row of a lazy group; per group 9 bytes, and once more a partial where windows are more
+    column for a row of a lazy group; per group 5 bytes, and once more a partial where windows are more
     than one bucket.
     """
 
@@ -215,11 +218,13 @@ cdef class Panes:
 
     @property
     def rows(self):
-        """How many rows of each code are held, or are in partials that are."""
+        """How many rows of each code are held, or are in partials that are; 2^62 where they have been
+        2^32 or more: such a group is never forgotten."""
         made = np.empty(self.state.codes, np.int64)
         cdef int64_t[::1] out = made
-        if self.state.codes:
-            memcpy(&out[0], self.state.rows, self.state.codes * sizeof(int64_t))
+        cdef int64_t i
+        for i in range(self.state.codes):
+            out[i] = self.state.rows[i] if self.state.rows[i] < MANY else <int64_t> 1 << 62
         return made
 
     def set_bounds(self, int64_t most, int64_t least):
@@ -270,7 +275,7 @@ cdef class Panes:
     def nbytes(self):
         """Bytes held."""
         cdef State* st = &self.state
-        cdef int64_t i, bytes = level_bytes(&st.level) + 9 * st.room + 16 * st.all.capacity
+        cdef int64_t i, bytes = level_bytes(&st.level) + 5 * st.room + 16 * st.all.capacity
         for i in range(st.all.n):
             bytes += table_bytes(st.all.table[i], st.shape)
         return bytes + st.pool.capacity * <int64_t> sizeof(st.pool.item[0])
@@ -299,7 +304,7 @@ cdef class Panes:
         return [
             np.array(head, np.int64).tobytes(),
             np.array(infos, np.int64).reshape(-1, 3).tobytes(),
-            bytes_at(st.rows, st.codes * 8),
+            bytes_at(st.rows, st.codes * sizeof(uint32_t)),
             bytes_at(st.eager, st.codes),
             b"".join(entries),
             b"".join(records),
@@ -336,7 +341,7 @@ cdef class Panes:
         sizes = infos[:, 1].sum() * st.shape.size, infos[:, 2].sum() * (1 + st.shape.feeds) * 8
         if (len(head) != 6 or (infos[:, 1:] < 0).any() or (np.diff(infos[:, 0]) <= 0).any()
                 or head[0] < 0 or sizes != (len(parts[4]), len(parts[5]))
-                or (8 * head[0], head[0]) != (len(parts[2]), len(parts[3]))
+                or (4 * head[0], head[0]) != (len(parts[2]), len(parts[3]))
                 or len(parts[7]) != (head[0] * st.level.stride if head[3] else 0)):
             raise ValueError("the parts do not fit together")
         fill_pool(&st.pool, parts[6], head[5])
@@ -344,7 +349,7 @@ cdef class Panes:
         copy_bytes(st.rows, parts[2])
         copy_bytes(st.eager, parts[3])
         st.most, st.least = head[1], head[2]
-        st.alive = np.count_nonzero(np.frombuffer(parts[2], np.int64))
+        st.alive = np.count_nonzero(np.frombuffer(parts[2], np.uint32))
         entries, records = parts[4], parts[5]
         for bucket, n, rows in infos.tolist():
             t = table_of(&st.all, bucket)
@@ -375,15 +380,15 @@ cdef int reserve_codes(State* st, int64_t codes) except -1:
     cdef void* grown
     if codes > st.room:
         room = max(codes, st.room + max(min(st.room, <int64_t> 1024), st.room >> 3))
-        grown = realloc(st.rows, room * sizeof(int64_t))
+        grown = realloc(st.rows, room * sizeof(uint32_t))
         if grown != NULL:
-            st.rows = <int64_t*> grown
+            st.rows = <uint32_t*> grown
             grown = realloc(st.eager, room)
         if grown == NULL:
             raise MemoryError(f"{room} groups")
         st.eager, st.room = <uint8_t*> grown, room
     if codes > st.codes:
-        memset(st.rows + st.codes, 0, (codes - st.codes) * sizeof(int64_t))
+        memset(st.rows + st.codes, 0, (codes - st.codes) * sizeof(uint32_t))
         memset(st.eager + st.codes, 0, codes - st.codes)
         st.codes = codes
     if st.level.begun:
@@ -399,7 +404,7 @@ cdef inline bint is_inside(const State* st, int64_t bucket) noexcept nogil:
 
 cdef inline void count_rows(State* st, int64_t code, int64_t rows) noexcept nogil:
     st.alive += st.rows[code] == 0
-    st.rows[code] += rows
+    st.rows[code] = <uint32_t> min(st.rows[code] + rows, <int64_t> MANY)
     if st.rows[code] > st.most:
         st.eager[code] = True
 
@@ -457,7 +462,9 @@ cdef void forget_rows(State* st, const Table* t) noexcept nogil:
 
 
 cdef inline void forget(State* st, int64_t code, int64_t rows) noexcept nogil:
-    st.rows[code] -= rows
+    if st.rows[code] == MANY:
+        return
+    st.rows[code] -= <uint32_t> rows
     st.alive -= st.rows[code] == 0
     if st.rows[code] == 0 or st.rows[code] < st.least:
         st.eager[code] = False
