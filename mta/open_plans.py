@@ -72,8 +72,8 @@ def _by_costs(rows: OpenRows) -> Choice:
     eager, lazy = memory_by_group(np.bincount(prepared.codes), by_group, partial, row)
     return choose_plan(
         Observed(
-            panes.range, panes.slide, len(kept.ts) * min(1.0, panes.range / span), pairs / buckets,
-            partial, row, eager, lazy, all(s.name == "sum" for s in rows.plan.states),
+            panes.range, panes.slide, len(kept.ts) * panes.range / span, pairs / buckets,
+            partial, row, eager, lazy,
         )
     )  # fmt: skip
 

@@ -165,6 +165,9 @@ def sums(range_="3600i", slide="10i"):
         (sums(), some_rows(6000, 2000), "adapt"),  # most groups have a row in a few panes only
         (sums("8i", "7i"), some_rows(6000, 3), "wid"),  # panes of one tick, and no more rows
         (sums().agg(s=agg.std("x")), some_rows(6000, 3), "rows"),
+        # Few rows in a window of many panes, and an extreme; a sample much shorter than a window.
+        (sums().agg(s=agg.max("x")), some_rows(6000, 10, 86_400), "adapt"),
+        (sums().agg(s=agg.max("x")), some_rows(6000, 10, 600), "paned"),
     ],
 )
 def test_the_plan_is_chosen_by_what_the_rows_are_like(spec, rows, plan):
