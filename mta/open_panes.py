@@ -60,6 +60,7 @@ class OpenPanes(PaneRows, OpenWindows):
         layout = Layout(self.specs, len(self.measures.feeds))
         endless = isinstance(self.spec, Landmark)
         self.panes = Panes(layout, not endless and self._buckets_of_window() == 1, endless)
+        self.most = _MOST  # answers in one piece
         self.newest: int | None = None  # the last bucket of all
         self.received = 0
         self.magnitude = 0  # of the integers so far
@@ -152,7 +153,7 @@ class OpenPanes(PaneRows, OpenWindows):
 
     def close(self, done: int, now: int) -> list[list[Answer]]:
         extents, wid = self._windows(done, now)
-        step = max(1, _MOST // max(self.panes.alive, 1))
+        step = max(1, self.most // max(self.panes.alive, 1))
         parts = [self._close(extents, wid[i : i + step]) for i in range(0, len(wid), step)]
         return [part for part in parts if part]
 

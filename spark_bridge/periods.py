@@ -380,6 +380,7 @@ class KeyPanes:
     def __init__(self, axis: WindowAxis, plan: Plan, frame: ArrowFrame, last: int) -> None:
         self.axis, self.last = axis, last
         self.panes = OpenPanes(axis, plan, frame, Revisions(), "paned")
+        self.panes.most = MOST_WINDOWS
         self.by = len(axis.spec.by)
         self.done = NEVER
         self.newest = NEVER
