@@ -23,7 +23,7 @@ from mta.errors import DataError
 from mta.frames import Answer, Frame, open_frame
 from mta.open_windows import OpenWindows, Revisions, WindowAxis, later
 from mta.pane_answers import PaneAnswers
-from mta.pane_rows import PaneRows, Prepared, example_of
+from mta.pane_rows import PaneRows, Prepared
 from mta.partial_batch import PartialBatch
 from mta.periodic import Landmark
 from mta.plan import Plan
@@ -55,7 +55,7 @@ class OpenPanes(PaneRows, OpenWindows):
         revisions: Revisions,
         plan_name: str,
     ) -> None:
-        OpenWindows.__init__(self, axis, plan, example_of(frame), revisions)
+        OpenWindows.__init__(self, axis, plan, frame, revisions)
         PaneRows.__init__(self, axis, plan, frame, plan_name)
         layout = Layout(self.specs, len(self.measures.feeds))
         endless = isinstance(self.spec, Landmark)
@@ -306,7 +306,9 @@ class OpenPanes(PaneRows, OpenWindows):
             return None
         names = ("panes", "groups", "newest", "received", "magnitude", "measures")
         saved = {name: getattr(self, name) for name in names}
-        self._become(self.to_parts())
+        copy = OpenPanes(self.axis, self.plan, self.frame, self.revisions, self.plan_name)
+        copy.fill(self.to_parts())
+        self.panes, self.groups, self.measures = copy.panes, copy.groups, copy.measures
 
         def undo() -> None:
             vars(self).update(saved)
@@ -348,9 +350,3 @@ class OpenPanes(PaneRows, OpenWindows):
         self.groups.fill(parts[10:])
         if len(self.groups) < self.panes.codes:
             raise ValueError("a group has no key")
-
-    def _become(self, parts: list[bytes]) -> None:
-        """Go on with a copy of what these parts tell of."""
-        copy = OpenPanes(self.axis, self.plan, self.frame, self.revisions, self.plan_name)
-        copy.fill(parts)
-        vars(self).update(vars(copy))

@@ -98,6 +98,17 @@ def test_a_row_behind_its_groups_punctuation_may_revise(plan):
     assert op.state()["late"] == 0
 
 
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_group_is_answered_once_where_sums_of_integers_may_overflow(plan):
+    """Then all is kept twice while rows come in."""
+    op = SUMS.stream(plan=plan)
+    op.push(some([1, 2, 3], "aab"))
+    op.advance(10, key="a")
+    op.push({**some([5], "b"), "x": np.array([2**62])})
+    answered = op.finish()
+    assert (answered["k"].tolist(), answered["s"].tolist()) == (["b"], [2 + 2**62])
+
+
 def test_a_group_that_is_not_known_has_no_answers():
     op = SUMS.stream(plan="paned")
     op.push(some([1], "a"))
