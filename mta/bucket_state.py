@@ -9,13 +9,12 @@ from typing import Any
 
 from mta._frames_bytes import bytes_frame, frame_bytes
 from mta.bucket_stream import BucketStream
-from mta.errors import SnapshotError
 from mta.open_plans import empty_windows
 from mta.open_windows import WindowAxis
 from mta.periodic import Periodic
 from mta.planner import Choice
 from mta.push import as_json
-from mta.snapshot import plain_value, seal, unseal, value_of
+from mta.snapshot import key_of, plain_key, refusing_damage, seal, unseal
 
 
 def stream_bytes(stream: BucketStream) -> bytes:
@@ -26,12 +25,14 @@ def stream_bytes(stream: BucketStream) -> bytes:
         "wanted_plan": stream.wanted_plan,
         "choice": asdict(stream.choice),
         "may_choose": stream.may_choose,
-        "revisions": [[_key(key), end, n] for (key, end), n in stream.revisions.counts.items()],
+        "revisions": [
+            [plain_key(key), end, n] for (key, end), n in stream.revisions.counts.items()
+        ],
     }
     parts = stream._common_parts()
     if stream.axis is not None and stream.open is not None:
         head["origin"], head["kind"] = stream.axis.origin, stream.open.kind
-        head["ahead"] = [[_key(key), to] for key, to in stream.open.ahead.items()]
+        head["ahead"] = [[plain_key(key), to] for key, to in stream.open.ahead.items()]
         parts += [frame_bytes(stream.open.frame), *stream.open.to_parts()]
     return seal(stream.snapshot_kind, stream.spec.identity(), [as_json(head), *parts])
 
@@ -45,21 +46,17 @@ def stream_from_bytes(spec: Periodic, data: bytes) -> BucketStream:
         `data` is damaged, or of another spec.
     """
     parts = unseal(BucketStream.snapshot_kind, spec.identity(), data)
-    try:
+    with refusing_damage():
         head = json.loads(parts[0])
         stream = BucketStream(spec, head["wanted_plan"])
         _fill(stream, head, stream._fill_common(head, parts[1:]))
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, SnapshotError):
-            raise
-        raise SnapshotError(f"snapshot: damaged ({error})") from None
     return stream
 
 
 def _fill(stream: BucketStream, head: dict[str, Any], parts: list[bytes]) -> None:
     stream.answered_to, stream.unassigned = int(head["answered_to"]), int(head["unassigned"])
     stream.choice, stream.may_choose = Choice(**head["choice"]), bool(head["may_choose"])
-    stream.revisions.counts = {(_key_of(key), end): n for key, end, n in head["revisions"]}
+    stream.revisions.counts = {(key_of(key), end): n for key, end, n in head["revisions"]}
     if "kind" not in head:
         return
     assert stream.ticks is not None
@@ -69,12 +66,4 @@ def _fill(stream: BucketStream, head: dict[str, Any], parts: list[bytes]) -> Non
         stream.revisions,
     )  # fmt: skip
     stream.open.fill(parts[1:])
-    stream.open.ahead = {_key_of(key): to for key, to in head["ahead"]}
-
-
-def _key(key: tuple[Any, ...]) -> list[Any]:
-    return [plain_value(x) for x in key]
-
-
-def _key_of(plain: list[Any]) -> tuple[Any, ...]:
-    return tuple(value_of(x) for x in plain)
+    stream.open.ahead = {key_of(key): to for key, to in head["ahead"]}

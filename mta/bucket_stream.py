@@ -8,7 +8,6 @@ the rows were cut into pushes, nor on the plan.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Hashable
 from itertools import pairwise
 from typing import Any
@@ -54,7 +53,6 @@ class BucketStream(PeriodicStream):
         self.open: OpenWindows | None = None
         self.revisions = Revisions()
         self.undo: list[Any] = []
-        self.broken: BaseException | None = None
 
     # ----------------------------------------------------------------------- the calls
 
@@ -361,20 +359,19 @@ class BucketStream(PeriodicStream):
     # ------------------------------------------------------------------- all or nothing
 
     def _mark(self) -> Any:
-        if self.broken is not None:
-            raise DataError(f"push: one has failed half-way before ({self.broken!r}); start anew")
         self.undo = []
         ahead = {} if self.open is None else self.open.ahead
         return super()._mark(), self.revisions.counts, ahead
 
+    def _is_whole(self) -> bool:
+        return None not in self.undo  # else rows are in, and nothing was kept to take them out
+
     def _go_back(self, before: Any) -> None:
         values, counts, ahead = before
-        undo, self.undo = self.undo, []
-        whole = None not in undo  # else rows are in, and nothing was kept to take them out
-        for back in reversed(undo if whole else []):
+        for back in reversed(self.undo if self._is_whole() else []):
             back()
         super()._go_back(values)
+        self.undo = []
         self.revisions.counts = counts
         if self.open is not None:
             self.open.ahead = ahead
-        self.broken = None if whole else sys.exc_info()[1]

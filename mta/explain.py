@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import gcd
 
+from mta.costs import panes_per_window
 from mta.functions import FUNCTIONS
 from mta.monoids import UserMonoid
 from mta.open_plans import first_choice
@@ -87,8 +87,7 @@ def _stream_lines(spec: Spec, plan: Plan) -> list[str]:
     lines = [f"stream   {choice.plan}, {choice.why}{more}"]
     if isinstance(spec, Hopping):
         slide, length = (spec.slide or spec.range).amount, spec.range.amount
-        panes = length // gcd(length, slide)
-        windows = max(length // slide, 1)
+        panes, windows = panes_per_window(length, slide), max(length // slide, 1)
         lines.append(f"         a window is {panes} panes, and a row in {windows} windows")
     return lines
 

@@ -14,8 +14,9 @@ from mta._groups import Codes
 from mta.errors import DataError
 from mta.frames import Answer, Column, Frame, open_frame
 from mta.push import key_values
+from mta.rows import first_rows
 from mta.slider import taken_answer
-from mta.snapshot import plain_value, value_of
+from mta.snapshot import key_of, plain_key
 
 Ints = NDArray[np.int64]
 
@@ -159,8 +160,7 @@ class RowGroups(Groups):
         if not frame.rows:
             return np.zeros(0, np.int64)
         dense, count = frame.key_codes(self.by)
-        firsts = np.empty(count, np.int64)
-        firsts[dense[::-1]] = np.arange(frame.rows)[::-1]
+        firsts = first_rows(dense, count)
         known = np.empty(count, np.int64)
         new: list[int] = []
         for i, key in enumerate(key_values(frame, self.by, firsts)):
@@ -215,11 +215,11 @@ class RowGroups(Groups):
 
     def to_parts(self) -> list[bytes]:
         # (Keys that differ may not do so in the rows: NaN and null in pandas.)
-        keys = json.dumps([[plain_value(x) for x in key] for key in self.codes_of]).encode()
+        keys = json.dumps([plain_key(key) for key in self.codes_of]).encode()
         return [keys, frame_bytes(open_frame(self.rows))] if self.by else [keys]
 
     def fill(self, parts: list[bytes]) -> None:
-        keys = [tuple(value_of(x) for x in key) for key in json.loads(parts[0])]
+        keys = [key_of(key) for key in json.loads(parts[0])]
         self.codes_of = {key: code for code, key in enumerate(keys)}
         if self.by:
             frame = bytes_frame(parts[1])

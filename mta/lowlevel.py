@@ -10,7 +10,6 @@ many windows late. Thesis on window-ids, 8.3.3 and Figure 8-6.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -73,7 +72,6 @@ class LowLevelStream(PeriodicStream):
         self.swept = NEVER  # slow flush has, but for rows that came behind
         self.out: tuple[Part, ...] = ()
         self.working = False
-        self.broken: BaseException | None = None
 
     # ----------------------------------------------------------------------- the calls
 
@@ -285,15 +283,8 @@ class LowLevelStream(PeriodicStream):
 
     # ------------------------------------------------------------------- all or nothing
 
-    def _mark(self) -> Any:
-        if self.broken is not None:
-            raise DataError(f"push: one has failed half-way before ({self.broken!r}); start anew")
-        return super()._mark()
-
-    def _go_back(self, before: Any) -> None:
-        half_way = self.working
-        super()._go_back(before)
-        self.broken = sys.exc_info()[1] if half_way else None
+    def _is_whole(self) -> bool:
+        return not self.working
 
 
 def _that_tell(parts: tuple[Part, ...]) -> tuple[Part, ...]:

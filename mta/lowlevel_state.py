@@ -7,12 +7,11 @@ import json
 from typing import Any
 
 from mta._frames_bytes import bytes_frame, frame_bytes
-from mta.errors import SnapshotError
 from mta.lowlevel import LowLevelStream
 from mta.open_windows import WindowAxis
 from mta.periodic import Periodic
 from mta.push import as_json
-from mta.snapshot import seal, unseal
+from mta.snapshot import refusing_damage, seal, unseal
 
 _NUMBERS = ("answered_to", "unassigned", "magnitude", "mark", "flushed", "swept")
 _OPTIONS = ("size", "flush", "within", "every")
@@ -41,15 +40,11 @@ def stage_from_bytes(spec: Periodic, data: bytes) -> LowLevelStream:
         `data` is damaged, or of another spec.
     """
     parts = unseal(LowLevelStream.snapshot_kind, spec.to_json(), data)
-    try:
+    with refusing_damage():
         head = json.loads(parts[0])
         options = {name: head[name] for name in _OPTIONS}
         stage = LowLevelStream(spec, **options, sources=head["declared"])
         _fill(stage, head, stage._fill_common(head, parts[1:]))
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, SnapshotError):
-            raise
-        raise SnapshotError(f"snapshot: damaged ({error})") from None
     return stage
 
 

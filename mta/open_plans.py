@@ -15,6 +15,7 @@ from mta.pane_rows import no_partials
 from mta.periodic import Landmark, Periodic
 from mta.plan import Plan
 from mta.planner import PLANS, Choice, Observed, choose_plan, memory_by_group
+from mta.rows import first_rows
 
 # Before that many rows a stream does not know yet what it is about.
 ENOUGH = 4096
@@ -64,8 +65,7 @@ def _by_costs(rows: OpenRows) -> Choice:
     prepared = panes.prepare(frame, kept.ts)
     bucket, buckets = factorize(prepared.buckets)
     pair, pairs = factorize(prepared.codes * buckets + bucket)
-    firsts = np.empty(pairs, np.int64)
-    firsts[pair] = np.arange(len(pair))
+    firsts = first_rows(pair, pairs)
     by_group = np.bincount(prepared.codes[firsts], minlength=len(panes.groups))
     span = max(int(kept.ts.max()) - int(kept.ts.min()), panes.pane)
     partial, row = panes.panes.layout.size + 6, 8 * (1 + len(panes.measures.feeds))
@@ -73,7 +73,7 @@ def _by_costs(rows: OpenRows) -> Choice:
     return choose_plan(
         Observed(
             panes.range, panes.slide, len(kept.ts) * panes.range / span, pairs / buckets,
-            partial, row, eager, lazy,
+            eager, lazy,
         )
     )  # fmt: skip
 

@@ -18,7 +18,7 @@ from mta.engine import Ints
 from mta.frames import Answer, Frame, open_frame
 from mta.open_rows import Kept, OpenRows
 from mta.open_windows import Revisions, WindowAxis
-from mta.pane_rows import pane_length
+from mta.pane_rows import is_free_of_order, pane_length
 from mta.periodic import Calendar
 from mta.plan import Plan, State
 from mta.push import NO_ROWS
@@ -36,9 +36,7 @@ def no_tallies(plan: Plan) -> str | None:
 
 
 def _takes_tallies(state: State) -> bool:
-    if state.name == "sum":
-        return state.numerics != "fast"
-    return state.name in ("min", "max", "ranks", "tally")
+    return is_free_of_order(state) or state.name in ("ranks", "tally")
 
 
 class OpenTallies(OpenRows):

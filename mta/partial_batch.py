@@ -11,13 +11,12 @@ import numpy as np
 from mta._frames_bytes import bytes_frame, frame_bytes
 from mta._partials import Layout, Partials
 from mta.engine import Ticks
-from mta.errors import SnapshotError
 from mta.frames import open_frame
 from mta.pane_answers import Measures
 from mta.pane_rows import no_partials
 from mta.periodic import Periodic
 from mta.plan import make_plan
-from mta.snapshot import seal, unseal
+from mta.snapshot import refusing_damage, seal, unseal
 from mta.specs import Spec
 
 _KIND = "partials"
@@ -116,12 +115,8 @@ class PartialBatch:
             The bytes are damaged, cut short, of a later format, or no batch.
         """
         parts = unseal(_KIND, "", data)
-        try:
+        with refusing_damage():
             return _read(parts)
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-            if isinstance(error, SnapshotError):
-                raise
-            raise SnapshotError(f"snapshot: damaged ({error})") from None
 
 
 def batch_layout(measures: Measures, specs: list[tuple[str, int, int, str, str]]) -> Layout:

@@ -3,10 +3,14 @@ it comes too late for."""
 
 from __future__ import annotations
 
+import sys
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from mta.engine import Ints, Ticks
+from mta.errors import DataError
 from mta.frames import Column, Frame
 from mta.open_windows import WindowAxis, later
 from mta.periodic import Periodic
@@ -29,6 +33,21 @@ class PeriodicStream(PushedStream[Periodic]):
         self.axis: WindowAxis | None = None
         self.answered_to = NEVER  # windows that are complete by then have been answered
         self.unassigned = 0
+        self.broken: BaseException | None = None  # what has failed with some rows taken in
+
+    def _mark(self) -> Any:
+        if self.broken is not None:
+            raise DataError(f"push: one has failed half-way before ({self.broken!r}); start anew")
+        return super()._mark()
+
+    def _is_whole(self) -> bool:
+        """Whether nothing stays behind of a call that fails now."""
+        raise NotImplementedError
+
+    def _go_back(self, before: Any) -> None:
+        whole = self._is_whole()
+        super()._go_back(before)
+        self.broken = None if whole else sys.exc_info()[1]
 
     def _read_columns(self, frame: Frame) -> Ints:
         """The times; of the first push also what a window is from then on."""

@@ -31,7 +31,6 @@ class Observed:
 
     range, slide : in ticks
     rows : T, in a window; groups : G, in a pane
-    partial, row : bytes of each
     eager, lazy : what the groups seen would hold as partials by pane, and what each of them would
         that is cheaper kept as rows, in bytes
     """
@@ -40,8 +39,6 @@ class Observed:
     slide: int
     rows: float
     groups: float
-    partial: int
-    row: int
     eager: float
     lazy: float
 
@@ -57,7 +54,7 @@ class Choice:
 def choose_plan(seen: Observed) -> Choice:
     """The plan that costs least by Eq. 6.1 to 6.6.
 
-    >>> few = Observed(3600, 10, 72_000, 50, 40, 16, 720_000, 720_000)
+    >>> few = Observed(3600, 10, 72_000, 50, 720_000, 720_000)
     >>> choose_plan(few).plan
     'paned'
     """

@@ -21,6 +21,7 @@ from mta.errors import DataError, SnapshotError
 from mta.frames import Column, Frame, open_frame
 from mta.plan import Plan, make_plan
 from mta.progress import Late, Progress, Source, SourceCodes, Watermark
+from mta.rows import first_rows
 from mta.specs import Spec, Streamed
 
 NEVER = -(2**63)  # a watermark before every time
@@ -228,9 +229,8 @@ class PushedStream(ABC, Generic[SpecT]):
             return None
         frame.require(name, "source")  # null: of no source
         codes, count = frame.key_codes((name,)) if frame.rows else (NO_ROWS, 0)
-        firsts = np.empty(count, np.int64)
-        firsts[codes[::-1]] = np.arange(frame.rows)[::-1]
-        return SourceCodes([key[0] for key in key_values(frame, (name,), firsts)], codes)
+        names = key_values(frame, (name,), first_rows(codes, count))
+        return SourceCodes([key[0] for key in names], codes)
 
     def _within(self) -> int:
         """For how many ticks an answer may be revised."""

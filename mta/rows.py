@@ -40,6 +40,13 @@ def value_codes(frame: Frame, column: Column) -> NDArray[np.int64]:
     return values.view(np.int64)
 
 
+def first_rows(codes: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """The first row of every code, of which each of 0..count is there."""
+    firsts = np.empty(count, np.int64)
+    firsts[codes[::-1]] = np.arange(len(codes))[::-1]  # of equal places the last one stays
+    return firsts
+
+
 def distinct_values(
     frame: Frame, column: Column
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], list[Any]]:
@@ -48,8 +55,7 @@ def distinct_values(
     if column.valid is not None:
         codes = np.where(column.valid, codes, -1)  # nulls share a code with nothing else
     places, found = factorize(codes)
-    firsts = np.empty(found, np.int64)
-    firsts[places[::-1]] = np.arange(len(places))[::-1]
+    firsts = first_rows(places, found)
     return places, firsts, frame.list_native(column.native, firsts)
 
 

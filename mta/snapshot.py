@@ -22,7 +22,8 @@ import hashlib
 import struct
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from mta.errors import SnapshotError
@@ -88,6 +89,23 @@ def _parts(body: bytes, place: int) -> list[bytes]:
     return parts
 
 
+@contextmanager
+def refusing_damage() -> Iterator[None]:
+    """Whatever fails while parts are read, the snapshot is damaged.
+
+    Raises
+    ------
+    SnapshotError
+        Something has failed.
+    """
+    try:
+        yield
+    except SnapshotError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, StopIteration) as error:
+        raise SnapshotError(f"snapshot: damaged ({error})") from None
+
+
 def plain_value(value: Any) -> Any:
     """A value of a key or a column as JSON has it; bytes as a list of one text.
 
@@ -106,3 +124,13 @@ def plain_value(value: Any) -> Any:
 def value_of(plain: Any) -> Any:
     """What `plain_value` was given."""
     return b64decode(plain[0]) if isinstance(plain, list) else plain
+
+
+def plain_key(key: tuple[Any, ...]) -> list[Any]:
+    """A key as JSON has it; see `plain_value`."""
+    return [plain_value(x) for x in key]
+
+
+def key_of(plain: list[Any]) -> tuple[Any, ...]:
+    """What `plain_key` was given."""
+    return tuple(value_of(x) for x in plain)

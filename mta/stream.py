@@ -21,16 +21,10 @@ from mta.frames import Answer, Column, Frame, open_frame
 from mta.items import BadItemError
 from mta.key_state import KeyState, Made, join_made, joined
 from mta.plan import check_types
-from mta.push import EVER, NEVER, NO_ROWS, PushedStream
-
-# (The last four are imported from here by other modules, too.)
-from mta.push import check_kind as check_kind
-from mta.push import check_ticks as check_ticks
-from mta.push import fitted as fitted
-from mta.push import key_values as key_values
+from mta.push import EVER, NEVER, NO_ROWS, PushedStream, fitted, key_values
 from mta.reorder import Arrived, Reorder
 from mta.revise import RevisedTrack
-from mta.rows import Chunk, Coders, Mask
+from mta.rows import Chunk, Coders, Mask, first_rows
 from mta.slider import KeyedAnswers, reordered, taken_answer
 from mta.specs import Rolling
 from mta.track import Track, Windows
@@ -285,8 +279,7 @@ class RollingStream(PushedStream[Rolling]):
 
     def _names(self, frame: Frame, codes: Ints, groups: int) -> list[tuple[Key, int]]:
         """The keys of these codes, and the first row of each."""
-        firsts = np.empty(groups, np.int64)
-        firsts[codes[::-1]] = np.arange(len(codes))[::-1]
+        firsts = first_rows(codes, groups)
         names = key_values(frame, self.spec.by, firsts)
         return list(zip(names, firsts.tolist(), strict=True))
 

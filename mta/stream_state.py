@@ -21,7 +21,15 @@ from mta.key_state import KeyState
 from mta.push import as_json
 from mta.reorder import Reorder
 from mta.rows import KeptColumn, KeptRows
-from mta.snapshot import plain_value, seal, unseal, value_of
+from mta.snapshot import (
+    key_of,
+    plain_key,
+    plain_value,
+    refusing_damage,
+    seal,
+    unseal,
+    value_of,
+)
 from mta.specs import Rolling
 from mta.stream import RollingStream
 from mta.track import Place
@@ -39,7 +47,7 @@ def stream_bytes(stream: RollingStream) -> bytes:
         "now": stream.now,
         "forgotten": stream.forgotten,
         "finished": stream.finished,
-        "keys": [[plain_value(x) for x in key] for key in stream.keys],
+        "keys": [plain_key(key) for key in stream.keys],
         "known": [
             [following, [[plain_value(value), code] for value, code in pairs]]
             for following, pairs in stream.coders.known_values()
@@ -72,13 +80,9 @@ def stream_from_bytes(spec: Rolling, data: bytes) -> RollingStream:
     """
     stream = RollingStream(spec)
     parts = unseal(stream.snapshot_kind, spec.identity(), data)
-    try:
+    with refusing_damage():
         head = json.loads(parts[0])
         _fill(stream, head, stream._fill_common(head, parts[1:]))
-    except (KeyError, IndexError, TypeError, ValueError, StopIteration) as error:
-        if isinstance(error, SnapshotError):
-            raise
-        raise SnapshotError(f"snapshot: damaged ({error})") from None
     return stream
 
 
@@ -132,7 +136,7 @@ def _fill(stream: RollingStream, head: dict[str, Any], parts: list[bytes]) -> No
         first, rows = head["unordered"]
         _fill_reorder(stream, stream.reorder, first, rows, left)
     for name, told in zip(head["keys"], head["states"], strict=True):
-        state = stream._new_state(tuple(map(value_of, name)))
+        state = stream._new_state(key_of(name))
         _fill_state(stream, state, told, left)
         if state.track.answered < state.track.received:
             stream.waiting.add(state)

@@ -27,6 +27,7 @@ from mta.functions import Aggregate
 from mta.specs import CLOSED, TIES, Rolling
 from spark_bridge.batch import apply
 from spark_bridge.console import Progress, open_session
+from spark_bridge.schemas import quoted
 
 PROGRAM = "python -m spark_bridge"
 DESCRIPTION = (
@@ -359,8 +360,3 @@ def _fail(message: str) -> int:
     where = ARGUMENTS.get(where, where)
     print(f"{PROGRAM}: error: {where}{colon}{what}", file=sys.stderr)
     return 2
-
-
-def quoted(name: str) -> str:
-    """A column name as Spark takes it whatever is in it."""
-    return "`" + name.replace("`", "``") + "`"

@@ -46,6 +46,11 @@ def periodic_schema(spec: Periodic, schema: T.StructType) -> T.StructType:
     return T.StructType([fields[name] for name in spec.by] + edges + _answer_fields(spec, fields))
 
 
+def quoted(name: str) -> str:
+    """A column name as Spark takes it whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def _fields(schema: T.StructType) -> dict[str, T.StructField]:
     fields = {field.name: field for field in schema.fields}
     if len(fields) != len(schema.fields):

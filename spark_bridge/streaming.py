@@ -38,7 +38,7 @@ from mta.periodic import FIRST, Landmark, Periodic
 from mta.progress import Watermark
 from mta.specs import Rolling, Streamed
 from spark_bridge.blobs import GUARD, PACKED_TYPES, ROWS, from_blob, pack, to_blob, unpack
-from spark_bridge.schemas import periodic_schema, rolling_schema
+from spark_bridge.schemas import periodic_schema, quoted, rolling_schema
 from spark_bridge.shards import REVISION, Taken, delay_ms, told_from_outside
 from spark_bridge.state import ShardStore
 
@@ -95,7 +95,7 @@ def apply(
         return unpack(arrow, late, batches)
 
     arrow = to_arrow_schema(schema, timezone="UTC")
-    rows = sdf.select([F.col(_quoted(name)).alias(short) for name, short in plain.items()])
+    rows = sdf.select([F.col(quoted(name)).alias(short) for name, short in plain.items()])
     keys = [plain[name] for name in shard_keys(spec)]
     hashed = F.pmod(F.xxhash64(*keys), F.lit(shards)) if keys else F.lit(0)
     packed = rows.withColumn(f"c{len(names)}", hashed.cast("int")).mapInArrow(
@@ -285,10 +285,6 @@ def _revision(schema: T.StructType | None) -> T.StructField:
     if schema is not None and REVISION in schema.names:
         raise SpecError(f"late: {REVISION!r} is a column of the input, and of revised answers")
     return T.StructField(REVISION, T.LongType(), True)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 # ---- what is built -------------------------------------------------------------------------------
