@@ -33,6 +33,20 @@ class TimeBounds(Bounds):
         every: int = 1,
     ) -> Self: ...
 
+def next_bounds_of_keys(
+    ts: _Ints,
+    offsets: _Ints,
+    start: _Ints,
+    first: _Ints,
+    last: _Ints,
+    span: int | None,
+    lag: int,
+    left: bool,
+    right: bool,
+    arrival: bool,
+    final: bool,
+    known: int | None,
+) -> tuple[_Ints, _Ints, _Ints]: ...
 def next_bounds(
     ts: _Ints,
     start: int,

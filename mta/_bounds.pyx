@@ -221,6 +221,54 @@ def next_bounds(const int64_t[::1] ts, int64_t start, int64_t first, int64_t las
     return lo_array[:done], hi_array[:done]
 
 
+def next_bounds_of_keys(const int64_t[::1] ts, const int64_t[::1] offsets, const int64_t[::1] start,
+                        const int64_t[::1] first, const int64_t[::1] last, span, lag, bint left,
+                        bint right, bint arrival, bint final, known):
+    """`next_bounds` of many keys, those of one after those of another: (lo, hi, how many of each).
+
+    ts : key k has the times from offsets[k] to before offsets[k + 1]
+    start, first, last : places among all times
+    known : no row before this time will follow (None: only the rows themselves tell)
+    """
+    cdef int64_t keys = offsets.shape[0] - 1, k, n, done = 0, end, stop, room = 0
+    cdef int64_t edge = 0 if known is None else max(INT64_MIN, min(known + lag, INT64_MAX))
+    cdef bint told = known is not None and not final, closed = right and not arrival
+    cdef Edges edges = make_edges(span, lag, left, right, arrival)
+    for k in range(keys):
+        room += offsets[k + 1] - start[k]
+    lo_array, hi_array = np.empty(room, np.int64), np.empty(room, np.int64)
+    counts_array = np.empty(keys, np.int64)
+    cdef int64_t[::1] lo = lo_array, hi = hi_array, counts = counts_array
+    if room == 0:
+        return lo_array, hi_array, np.zeros(keys, np.int64)
+    with nogil:
+        for k in range(keys):
+            end = stop = offsets[k + 1]
+            if told:
+                stop = first_open(&ts[0], start[k], end, edge, closed)
+            n = 0
+            if stop > start[k]:
+                edges.first, edges.last, edges.ties = first[k], last[k], start[k]
+                n = find_edges(&edges, &ts[0], start[k], stop, end, final or told,
+                               &lo[done] - start[k], &hi[done] - start[k])
+            counts[k] = n
+            done += n
+    return lo_array[:done], hi_array[:done], counts_array
+
+
+cdef int64_t first_open(const int64_t* ts, int64_t start, int64_t end, int64_t edge,
+                        bint closed) noexcept nogil:
+    """The first row of start..end whose window may still grow by rows from `edge` on."""
+    cdef int64_t middle
+    while start < end:
+        middle = start + (end - start) // 2
+        if ts[middle] < edge or (ts[middle] == edge and not closed):
+            start = middle + 1
+        else:
+            end = middle
+    return start
+
+
 cdef Edges make_edges(span, lag, bint left, bint right, bint arrival):
     cdef Edges edges
     edges.upper = <int128> <int64_t> lag

@@ -60,13 +60,14 @@ cdef class FastSumKernel(Kernel):
     def answer_to(self, arrays):
         self.lowering.answer_to(arrays)
 
-    def marks(self):
-        return (self.split,)
+    cdef int tell(self, int64_t* marks, int64_t shift) noexcept nogil:
+        marks[0] = self.split - shift
+        return 1
 
-    def resume(self, marks):
-        self.split, = marks
-        self.origin = self.at = self.split
+    cdef int go_on(self, const int64_t* marks, int64_t shift) noexcept nogil:
+        self.split = self.origin = self.at = marks[0] + shift
         self.total = 0.0
+        return 0
 
     cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil:
         cdef const int64_t* counts = self.counter.counts_from(start)

@@ -70,14 +70,16 @@ cdef class HalvesKernel(Kernel):
             view = array.view(np.int64)
             self.out[k] = <Cell*> &view[0] if view.shape[0] else NULL
 
-    def marks(self):
+    cdef int tell(self, int64_t* marks, int64_t shift) noexcept nogil:
         """The row that splits the window: what is left and right of it is added up apart."""
-        return (self.split,)
+        marks[0] = self.split - shift
+        return 1
 
-    def resume(self, marks):
-        self.split, = marks
+    cdef int go_on(self, const int64_t* marks, int64_t shift) noexcept nogil:
+        self.split = marks[0] + shift
         self.page_end = -1
         self.marked = True
+        return 0
 
     cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil:
         cdef const int64_t* counts = self.counter.counts_from(start)

@@ -8,6 +8,7 @@ from mta._monoids cimport Cell
 
 cdef enum:
     MAX_COLUMNS = 4     # that one aggregate reads
+    MAX_MARKS = 2       # of a kernel
 
 
 cdef struct Scan:
@@ -63,6 +64,8 @@ cdef class Kernel:
     cdef object owner       # keeps the rows alive that `scan` points to
     cdef object answers     # and the arrays that the answers go to
 
+    cdef int tell(self, int64_t* marks, int64_t shift) noexcept nogil
+    cdef int go_on(self, const int64_t* marks, int64_t shift) noexcept nogil
     cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil
     cdef int skip(self, int64_t n, const int64_t* lo, const int64_t* hi) except -1 nogil
 

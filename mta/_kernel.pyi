@@ -27,6 +27,17 @@ class Kernel:
     def marks(self) -> tuple[int, ...]: ...
     def resume(self, marks: tuple[int, ...]) -> None: ...
 
+def slide_keys(
+    lo: _Ints,
+    hi: _Ints,
+    edges: _Ints,
+    counters: list[Counter],
+    kernels: list[Kernel],
+    marks: list[_Ints],
+    marked: _Bytes,
+    shifts: _Ints,
+) -> tuple[Kernel, int] | None: ...
+
 @disjoint_base
 class Lists:
     lengths: _Ints

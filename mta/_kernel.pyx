@@ -99,14 +99,31 @@ cdef class Kernel:
         raise NotImplementedError
 
     def marks(self):
-        """The numbers, if any, that later answers depend on beside the rows of the window.
+        """The numbers of rows, if any, that later answers depend on beside the rows of the window.
 
         A fresh kernel that resumes from them, given the same rows, goes on as this one would.
         """
-        return ()
+        cdef int64_t[MAX_MARKS] told
+        cdef int k, n = self.tell(told, 0)
+        return tuple([told[k] for k in range(n)])
 
     def resume(self, marks):
-        """Go on from these marks; before the first step."""
+        """Go on from these marks."""
+        cdef int64_t[MAX_MARKS] told
+        cdef int k, n = self.tell(told, 0)
+        if len(marks) != n:
+            raise ValueError(f"marks: {n} are needed, not {len(marks)}")
+        for k in range(n):
+            told[k] = marks[k]
+        self.go_on(told, 0)
+
+    cdef int tell(self, int64_t* marks, int64_t shift) noexcept nogil:
+        """The marks, in numbers of rows that are less by `shift`. Returns how many there are."""
+        return 0
+
+    cdef int go_on(self, const int64_t* marks, int64_t shift) noexcept nogil:
+        """What was told is so now, whatever was before."""
+        return 0
 
     cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil:
         """Answer the windows start..start + n; the first whose answer does not fit its type, or -1.
@@ -189,6 +206,54 @@ def slide(Bounds bounds, counters, kernels, int64_t start=0, stop=None):
                 return kernel, failed
         row += rows
         window += n
+    return None
+
+
+def slide_keys(const int64_t[::1] lo, const int64_t[::1] hi, const int64_t[::1] edges, counters,
+               kernels, marks, const uint8_t[::1] marked, const int64_t[::1] shifts):
+    """Answer the windows of many keys, each of which goes on from marks of its own.
+
+    lo, hi : the windows, those of one key after those of another; a key begins where no row of the
+        keys before it is
+    edges : key k has the windows edges[k]..edges[k + 1]
+    marks : of every kernel a row a key, which are overwritten; less by `shifts` than rows are
+    marked : whether a key has marks yet
+
+    Returns (kernel, window) of the first answer that does not fit its type, or None.
+    """
+    cdef int64_t window, stop, n, failed
+    cdef Py_ssize_t k, j
+    cdef Counter counter
+    cdef Kernel kernel
+    cdef int64_t[:, ::1] mine
+    cdef const int64_t* los = &lo[0] if lo.shape[0] else NULL
+    cdef const int64_t* his = &hi[0] if hi.shape[0] else NULL
+    having = [(kernel, own) for kernel, own in zip(kernels, marks) if own.shape[1]]
+    for counter in counters:
+        counter.steady = False
+    for kernel in kernels:
+        kernel.scan.steady = False
+    for k in range(edges.shape[0] - 1):
+        window, stop = edges[k], edges[k + 1]
+        if window == stop:
+            continue
+        if marked[k]:
+            for kernel, own in having:
+                mine = own
+                kernel.go_on(&mine[k, 0], shifts[k])
+        while window < stop:
+            n = min(<int64_t> CHUNK, stop - window)
+            for counter in counters:
+                counter.step(window, n, los, his)
+            for kernel in kernels:
+                with nogil:
+                    failed = kernel.step(window, n, los, his)
+                if failed >= 0:
+                    return kernel, failed
+            window += n
+        for kernel, own in having:
+            mine = own
+            kernel.tell(&mine[k, 0], shifts[k])
     return None
 
 

@@ -1,6 +1,6 @@
 """Keys: from values to dense group numbers, and from group numbers to rows sorted by group."""
 from libc.stdint cimport int64_t, uint8_t, uint64_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 import numpy as np
 
@@ -193,6 +193,44 @@ def spread(items, const int64_t[::1] places):
         narrow, narrow_out = items.view(np.uint8), out_array.view(np.uint8)
         for i in range(n):
             narrow_out[places[i]] = narrow[i]
+    return out_array
+
+
+cdef inline bint is_inside(int64_t begin, int64_t n, int64_t size) noexcept nogil:
+    """Whether begin..begin + n lies in an array; nothing does, wherever it is."""
+    return n == 0 or (begin >= 0 and n > 0 and begin <= size - n)
+
+
+def splice(old, new, const int64_t[::1] begin, const int64_t[::1] kept, const int64_t[::1] new_begin,
+           const int64_t[::1] came):
+    """For every key its items of `old` and then those of `new`, one key after the other.
+
+    old, new : arrays of one type, of 8 bytes an item or 1
+    begin, kept : where the items of each key begin in `old`, and how many there are
+    new_begin, came : the same in `new`
+    """
+    cdef int64_t k, n = 0
+    cdef int64_t width = old.dtype.itemsize, size = len(old), more = len(new)
+    cdef const char[::1] olds = old.view(np.int8), news = new.view(np.int8)
+    cdef const char* a = &olds[0] if olds.shape[0] else NULL
+    cdef const char* b = &news[0] if news.shape[0] else NULL
+    for k in range(begin.shape[0]):
+        if not (is_inside(begin[k], kept[k], size) and is_inside(new_begin[k], came[k], more)):
+            raise IndexError(f"key {k} has items beyond the arrays")
+        n += kept[k] + came[k]
+    out_array = np.empty(n, old.dtype)
+    cdef char[::1] outs = out_array.view(np.int8)
+    if n == 0:
+        return out_array
+    cdef char* to = &outs[0]
+    with nogil:
+        for k in range(begin.shape[0]):
+            if kept[k]:
+                memcpy(to, a + begin[k] * width, kept[k] * width)
+                to += kept[k] * width
+            if came[k]:
+                memcpy(to, b + new_begin[k] * width, came[k] * width)
+                to += came[k] * width
     return out_array
 
 

@@ -117,13 +117,15 @@ cdef class SpreadKernel(Kernel):
     def answer_to(self, arrays):
         self.lowering.answer_to(arrays)
 
-    def marks(self):
+    cdef int tell(self, int64_t* marks, int64_t shift) noexcept nogil:
         """The row that splits the window: what is left and right of it is added up apart."""
-        return (self.spreads.split,)
+        marks[0] = self.spreads.split - shift
+        return 1
 
-    def resume(self, marks):
-        self.spreads.split, = marks
+    cdef int go_on(self, const int64_t* marks, int64_t shift) noexcept nogil:
+        self.spreads.split = marks[0] + shift
         self.spreads.resumed = True
+        return 0
 
     cdef int skip(self, int64_t n, const int64_t* lo, const int64_t* hi) except -1 nogil:
         cdef int64_t i

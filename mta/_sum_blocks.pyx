@@ -162,14 +162,17 @@ cdef class CompensatedSumKernel(Kernel):
     def answer_to(self, arrays):
         self.lowering.answer_to(arrays)
 
-    def marks(self):
+    cdef int tell(self, int64_t* marks, int64_t shift) noexcept nogil:
         """The row that positions are counted from, and the one after the newest inside: where nothing
         older is left, they are counted anew."""
-        return (self.blocks.base, self.blocks.last)
+        marks[0] = self.blocks.base - shift
+        marks[1] = self.blocks.last - shift
+        return 2
 
-    def resume(self, marks):
-        base, self.blocks.last = marks
-        block_scan_restart(self.blocks, base)
+    cdef int go_on(self, const int64_t* marks, int64_t shift) noexcept nogil:
+        self.blocks.last = marks[1] + shift
+        block_scan_restart(self.blocks, marks[0] + shift)
+        return 0
 
     cdef int skip(self, int64_t n, const int64_t* lo, const int64_t* hi) except -1 nogil:
         cdef int64_t i, base = self.blocks.base, last = self.blocks.last

@@ -70,13 +70,13 @@ cdef class UserKernel(Kernel):
             self.checked = True
             self.monoid.check(tuple([self.value_at(k, row) for k in range(self.width)]))
 
-    def marks(self):
+    cdef int tell(self, int64_t* marks, int64_t shift) noexcept nogil:
         """Where the halves meet: a fresh kernel makes both again from the rows inside."""
-        return (self.split,)
+        marks[0] = self.split - shift
+        return 1
 
-    def resume(self, marks):
-        """Go on from these marks; before the first step."""
-        self.restore(marks[0])
+    cdef int go_on(self, const int64_t* marks, int64_t shift) noexcept nogil:
+        return self.restore(marks[0] + shift)
 
     cdef int restore(self, int64_t split) noexcept nogil:
         self.ready = self.older_empty = False

@@ -44,9 +44,7 @@ def make_kernel(state: State, outputs: list[Output], columns: Columns, counter: 
         sources = ["text" if column.kind == "other" else column.source for column in mine]
     else:
         sources = [column.source for column in mine]
-    # What an answer needs: a null one need not fit in 64 bits.
-    aggregates = [replace(o.aggregate, min_count=o.need) for o in outputs]
-    return _MAKERS[state.name](state, aggregates, sources, counter)
+    return _MAKERS[state.name](state, [o.needed for o in outputs], sources, counter)
 
 
 Make = Callable[[State, list[Aggregate], list[str], Counter], Kernel]

@@ -10,6 +10,8 @@ import numpy as np
 from mta._vector import Vector
 from mta.engine import Ints
 from mta.frames import Answer, Frame
+from mta.pool import Moved
+from mta.push import EVER, NEVER
 from mta.reorder import Arrived
 from mta.revise import RevisedTrack
 from mta.slider import join_answers
@@ -22,8 +24,7 @@ class KeyState:
     """One key: its track, and of its rows that have no answer yet, or may have another one, what
     says which they are.
 
-    number : its row in the table of keys
-    count : how many rows of it were taken in
+    number : of the key
     """
 
     def __init__(self, number: int, track: Track, timed: bool, revised: bool) -> None:
@@ -33,7 +34,31 @@ class KeyState:
         self.times = Vector() if timed else None
         self.revisions = Vector() if revised else None  # how often a row has been answered
         self.newest: int | None = None  # time of its last row
-        self.count = 0
+
+    def edge(self) -> int:
+        """The time from which on rows are not late, where they come in order."""
+        if self.newest is None:
+            return NEVER
+        joined = self.track.last_joining()
+        return self.newest if joined is None else min(max(self.newest, joined + 1), EVER)
+
+    def move_in(self, moved: Moved) -> None:
+        """Go on where a key stood that was in a pool; nothing has come here before."""
+        fields, track = moved.fields, self.track
+        told = {name: fields[name] for name in ("received", "answered", "lo", "hi")}
+        place = Place(**told, marks=moved.marks)
+        track.begin_at(place, fields["received"] - fields["kept"])
+        track.rows.append(moved.chunk)
+        track.times.extend(moved.times)
+        if track.picked is not None:
+            track.picked.extend(moved.picked)
+        if len(moved.times):
+            self.newest = fields["newest"]
+        for vector in self.beside():
+            vector.first = place.answered
+        self.arrivals.extend(moved.arrivals)
+        if self.times is not None and len(moved.times):
+            self.times.extend(moved.times[len(moved.times) - len(moved.arrivals) :])
 
     def take(self, rows: Arrived) -> None:
         """Note rows that the track has been fed."""

@@ -92,6 +92,11 @@ class Output:
         """What the kernel is asked, however many values the answer then needs."""
         return self.state, replace(self.aggregate, min_count=0)
 
+    @cached_property
+    def needed(self) -> Aggregate:
+        """The aggregate with what its answer needs: a null one need not fit in 64 bits."""
+        return replace(self.aggregate, min_count=self.need)
+
 
 @dataclass(frozen=True)
 class Plan:

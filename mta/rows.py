@@ -253,6 +253,12 @@ class KeptRows:
         self._items: dict[Feed, Items | None] = {}
         self.frame: Any = None  # one of their kind, when rows have come
 
+    def begin_at(self, row: int) -> None:
+        """Let the first row, which is yet to come, have this number."""
+        self.first = self.end = row
+        for vector in self.feeds.values():
+            vector.first = row
+
     def append(self, chunk: Chunk) -> None:
         """More rows."""
         self._columns, self._items, self.frame = chunk.columns, chunk.items, chunk.frame

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mta._bounds import Bounds
-from mta._kernel import Counter, Kernel, Lists, slide
+from mta._kernel import Counter, Kernel, Lists, slide, slide_keys
 from mta._sketch_kernel import Items, SketchKernel
 from mta._user import UserKernel
 from mta.frames import Answer, Column, Frame
@@ -28,6 +28,7 @@ from mta.monoids import settled
 from mta.plan import Feed, Input, Output, Plan, State
 
 Mask = NDArray[np.bool_]
+Ints = NDArray[np.int64]
 
 
 class Rows(Protocol):
@@ -132,6 +133,21 @@ class Slider:
         """
         counters, kernels = self._running
         failed = slide(bounds, counters, kernels, start, stop)
+        if failed is not None:
+            raise AnswerOverflowError(self._overflown(failed[0]), failed[1])
+
+    def run_keys(
+        self, lo: Ints, hi: Ints, edges: Ints, marks: list[Ints], marked: NDArray[np.uint8],
+        shifts: Ints,
+    ) -> None:  # fmt: skip
+        """Answer the windows of many keys, as `mta._kernel.slide_keys` does.
+
+        Raises
+        ------
+        AnswerOverflowError
+            As `slide`.
+        """
+        failed = slide_keys(lo, hi, edges, *self._running, marks, marked, shifts)
         if failed is not None:
             raise AnswerOverflowError(self._overflown(failed[0]), failed[1])
 

@@ -16,14 +16,14 @@ import numpy as np
 from mta._frames_bytes import bytes_frame, frame_bytes
 from mta._vector import Vector
 from mta.errors import SnapshotError
-from mta.frames import Column, Frame, open_frame
+from mta.frames import Column, Frame
 from mta.key_state import KeyState
+from mta.keyed import KeyedWindows
+from mta.pool import Pool
 from mta.push import as_json
 from mta.reorder import Reorder
 from mta.rows import KeptColumn, KeptRows
 from mta.snapshot import (
-    key_of,
-    plain_key,
     plain_value,
     refusing_damage,
     seal,
@@ -47,26 +47,22 @@ def stream_bytes(stream: RollingStream) -> bytes:
         "now": stream.now,
         "forgotten": stream.forgotten,
         "finished": stream.finished,
-        "keys": [plain_key(key) for key in stream.keys],
         "known": [
             [following, [[plain_value(value), code] for value, code in pairs]]
             for following, pairs in stream.coders.known_values()
         ],
         "types": {name: [c.kind, c.unit] for name, c in stream.types.items()},
-        "states": [_state_head(state) for state in stream.keys.values()],
     }
     parts = stream._common_parts()
-    if parts:
-        table = b"" if stream.key_rows is None else frame_bytes(open_frame(stream.key_rows))
-        parts.append(table)
     if parts and stream.reorder is not None:
         reorder = stream.reorder
         ts = reorder.in_order_of_arrival()
         head["unordered"] = [reorder.rows.first, len(ts)]
         parts += [ts.tobytes(), *map(_vector, reorder.beside()), *_row_parts(reorder.rows)]
-    for state in stream.keys.values():
-        parts += [_vector(vector) for vector in _beside(state)]
-        parts += _row_parts(state.track.rows)
+    if stream.keyed is not None:
+        told, more = _keyed_parts(stream.keyed)
+        head |= told
+        parts += more
     return seal(stream.snapshot_kind, stream.spec.identity(), [as_json(head), *parts])
 
 
@@ -86,12 +82,30 @@ def stream_from_bytes(spec: Rolling, data: bytes) -> RollingStream:
     return stream
 
 
+def _keyed_parts(keyed: KeyedWindows) -> tuple[dict[str, Any], list[bytes]]:
+    """Of all keys: what JSON can tell, and arrays."""
+    groups, pool, states = keyed.groups.to_parts(), keyed.pool, list(keyed.tracks.values())
+    head: dict[str, Any] = {
+        "groups": len(groups),
+        "states": [_state_head(state) for state in states],
+    }
+    parts = [*groups, _vector(keyed.counts)]
+    if pool is not None:
+        head["pool"] = {"live": pool.compact(), "marks": [m.shape[1] for m in pool.marks or ()]}
+        parts += [*map(_vector, pool.vectors()), *_row_parts(pool.rows)]
+        parts += [marks[: len(pool)].tobytes() for marks in pool.marks or ()]
+    for state in states:
+        parts += [_vector(vector) for vector in _beside(state)]
+        parts += _row_parts(state.track.rows)
+    return head, parts
+
+
 def _state_head(state: KeyState) -> dict[str, Any]:
     track = state.track
     return {
+        "key": state.number,
         "place": track.place()._asdict(),
         "newest": state.newest,
-        "count": state.count,
         "times": track.times.first,
         "open": track.open_from,
         "first": track.rows.first,
@@ -126,20 +140,15 @@ def _fill(stream: RollingStream, head: dict[str, Any], parts: list[bytes]) -> No
     if stream.frame is None:
         return
     left = iter(parts)
-    table = next(left)
-    if table:
-        frame = bytes_frame(table)
-        stream.key_rows = frame.take(np.arange(frame.rows))
     empty = stream.frame
     stream.types = {n: _type(empty, n, *known) for n, known in head["types"].items()}
     if stream.reorder is not None:
         first, rows = head["unordered"]
         _fill_reorder(stream, stream.reorder, first, rows, left)
-    for name, told in zip(head["keys"], head["states"], strict=True):
-        state = stream._new_state(key_of(name))
-        _fill_state(stream, state, told, left)
-        if state.track.answered < state.track.received:
-            stream.waiting.add(state)
+    if "groups" in head:
+        stream._begin_keys()
+        assert stream.keyed is not None
+        _fill_keyed(stream, stream.keyed, head, left)
     stream.coders.adopt(
         [
             (following, [(value_of(value), code) for value, code in pairs])
@@ -173,12 +182,43 @@ def _type(frame: Frame, name: str, kind: str, unit: str | None) -> Column:
     return replace(column, kind=kind, unit=unit, values=np.zeros(0, plain), valid=None)
 
 
+def _fill_keyed(
+    stream: RollingStream, keyed: KeyedWindows, head: dict[str, Any], left: Iterator[bytes]
+) -> None:
+    keyed.groups.fill([next(left) for _ in range(head["groups"])])
+    keys = len(keyed.groups)
+    keyed.counts.extend(_items(next(left), keys, np.int64))
+    if keyed.pool is not None:
+        _fill_pool(stream, keyed.pool, keys, head["pool"], left)
+    for told in head["states"]:
+        state = keyed.new_state(told["key"])
+        _fill_state(stream, state, told, left)
+        if state.track.answered < state.track.received:
+            keyed.waiting.add(state)
+
+
+def _fill_pool(
+    stream: RollingStream, pool: Pool, keys: int, head: dict[str, Any], left: Iterator[bytes]
+) -> None:
+    rows, beside = head["live"]
+    for vector, size in zip(pool.vectors(), pool.sizes(keys, rows, beside), strict=True):
+        wide = np.uint8 if vector is pool.picked else np.int64
+        vector.extend(_items(next(left), size, wide))
+    _fill_rows(stream, pool.rows, 0, rows, left)
+    marks = []
+    for width in head["marks"]:
+        items = np.frombuffer(next(left), np.int64)
+        marks.append(items.reshape(keys, width).copy())
+    pool.adopt(marks)
+
+
 def _fill_state(
     stream: RollingStream, state: KeyState, head: dict[str, Any], left: Iterator[bytes]
 ) -> None:
     track = state.track
     place = Place(**{**head["place"], "marks": tuple(map(tuple, head["place"]["marks"]))})
-    state.newest, state.count = head["newest"], int(head["count"])
+    state.newest = head["newest"]
+    track.begin_at(place, head["first"])
     waiting = place.received - head["open"]
     for vector in _beside(state):
         of_track = vector is track.times
@@ -186,9 +226,6 @@ def _fill_state(
         wide = np.uint8 if vector is track.picked else np.int64
         vector.extend(_items(next(left), None if of_track else waiting, wide))
     _fill_rows(stream, track.rows, head["first"], place.received, left)
-    track.received, track.answered = place.received, place.answered
-    track.lo, track.hi = place.lo, place.hi
-    track.asleep = place.marks
 
 
 def _fill_rows(

@@ -131,6 +131,15 @@ class Track:
         """The first row of which there will be another answer."""
         return self.answered
 
+    def begin_at(self, place: Place, first: int) -> None:
+        """Stand at `place`, with the rows from `first` on, which are yet to be given."""
+        self.received, self.answered = place.received, place.answered
+        self.lo, self.hi, self.asleep = place.lo, place.hi, place.marks
+        self.rows.begin_at(first)
+        self.times.first = first
+        if self.picked is not None:
+            self.picked.first = place.answered
+
     def settle(self, now: int | None = None) -> None:
         """Let go of what no later window can need.
 

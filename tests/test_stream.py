@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from contextlib import contextmanager
 from itertools import pairwise
 
 import numpy as np
@@ -44,6 +45,17 @@ def pushed(spec, columns, kind, cuts, save=False):
     return got + read(op.finish())
 
 
+@contextmanager
+def tracks_at(cost):
+    """Keys get a track at other numbers of rows: as if it cost so much (0: with their first)."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mta.keyed.TRACK", cost)
+        yield
+
+
+TRACK_COSTS = st.sampled_from([0, 60, 60_000])
+
+
 def as_text(rows, kind):
     """Rows to compare; a NumPy column has NaN for null, whatever other chunks have."""
     alike = (None, NULL_OR_NAN) if kind in ("dict", "pandas") else ()
@@ -57,7 +69,8 @@ def test_any_cuts_give_what_batch_gives(sample, spec, kind, draws):
     cuts = draws.draw(st.lists(st.integers(0, n), max_size=4))
     save = draws.draw(st.booleans())
     want = read(run(build(kind, columns)))
-    got = pushed(run, columns, kind, cuts, save)
+    with tracks_at(draws.draw(TRACK_COSTS)):
+        got = pushed(run, columns, kind, cuts, save)
     # Answers come when they are final; where all are at once, in the order of the rows.
     got, want = as_text(got, kind), as_text(want, kind)
     assert sorted(got) == sorted(want)

@@ -17,7 +17,7 @@ from kinds import build, read
 from mta import agg
 from mta.errors import DataError, SpecError
 from strategies import EVERY, NUMERIC, data, engine_spec, rollings
-from test_stream import as_text, cut
+from test_stream import TRACK_COSTS, as_text, cut, tracks_at
 
 KINDS = ("dict", "pandas", "pandas-nullable", "polars", "pyarrow")
 DELAYS = st.sampled_from([0, 1, 3, 8, 40])
@@ -68,7 +68,8 @@ def test_any_order_and_any_cuts_give_what_batch_gives(sample, kind, delay, draws
     whole = replace(spec, progress=None)
     want = read(whole(build(kind, columns)))
     cuts = draws.draw(st.lists(st.integers(0, len(ts)), max_size=4))
-    made, op = pushed(spec, sample.columns, kind, cuts, draws.draw(st.booleans()))
+    with tracks_at(draws.draw(TRACK_COSTS)):
+        made, op = pushed(spec, sample.columns, kind, cuts, draws.draw(st.booleans()))
     names = [name for name, _ in spec.aggs]
     rows = [row for answers in made for row in read(answers)]
     got = [{name: row[name] for name in names} for row in rows]
@@ -125,7 +126,8 @@ def test_long_disorder_to_the_last_bit(size, by, delay):
 
 
 def test_keys_whose_kernels_were_let_go_of_go_on_to_the_last_bit(monkeypatch):
-    monkeypatch.setattr("mta.stream.AWAKE", 3)
+    monkeypatch.setattr("mta.keyed.AWAKE", 3)
+    monkeypatch.setattr("mta.keyed.TRACK", 0)  # all keys get one
     rng = np.random.default_rng(9)
     n = 3000
     frame = pd.DataFrame({"t": np.arange(n) + rng.integers(0, 50, n), "k": rng.integers(0, 9, n)})
@@ -134,7 +136,8 @@ def test_keys_whose_kernels_were_let_go_of_go_on_to_the_last_bit(monkeypatch):
     spec = spec.agg(s=agg.sum("x"), d=agg.std("x"), q=agg.median("x"), m=agg.skew("x"))
     op = spec.watermark("50i").stream()
     got = pd.concat([*(op.push(frame.iloc[i : i + 70]) for i in range(0, n, 70)), op.finish()])
-    assert sum(state.track.slider is not None for state in op.keys.values()) <= 3
+    assert len(op.keyed.tracks) == 9
+    assert sum(state.track.slider is not None for state in op.keyed.tracks.values()) <= 3
     pd.testing.assert_frame_equal(
         got.sort_index()[[name for name, _ in spec.aggs]], spec(frame), check_exact=True
     )

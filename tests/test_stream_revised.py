@@ -161,7 +161,7 @@ def test_in_the_end_all_answers_are_those_of_a_batch_to_the_last_bit():
     last = got.sort_values(["row", "revision"]).groupby("row").last()
     want = spec(frame)
     pd.testing.assert_frame_equal(last[want.columns], want, check_exact=True, check_names=False)
-    kept = [state.track.rows for state in op.keys.values()]
+    kept = [state.track.rows for state in op.keyed.tracks.values()]
     assert all(rows.end - rows.first < 100 for rows in kept)
 
 

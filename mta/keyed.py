@@ -1,0 +1,337 @@
+"""KeyedWindows: the windows of all keys of a stream.
+
+Keys with few rows share a pool (`mta.pool`). One with many, one that stands alone, and keys whose
+rows may come late and revise, have a track (`mta.track`) each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from mta._keys import factorize, group_places
+from mta._vector import Vector
+from mta.engine import Ints, Ticks
+from mta.frames import Answer, Frame
+from mta.groups import Groups, make_groups
+from mta.key_state import KeyState, Made, joined
+from mta.plan import Plan
+from mta.pool import Pool
+from mta.push import NEVER, NO_ROWS
+from mta.reorder import Arrived
+from mta.revise import RevisedTrack
+from mta.rows import KeptRows, Mask
+from mta.slider import KeyedAnswers
+from mta.specs import Rolling
+from mta.track import Track, Windows
+
+AWAKE = 1024  # so many tracks have kernels; those of others are made anew when they get rows
+# Nanoseconds, measured (ADR 8): what a track costs a push beside its rows; what a pool costs for each
+# row that it keeps of the keys at hand, and for each of their states that takes the row up again.
+TRACK, POOL_ROW, STATE_ROW = 60_000, 1, 3
+STATE_ROWS = {
+    "powers": 8, "pairs": 14, "weighted": 14, "products": 14, "runs": 9, "ranks": 16, "tally": 20,
+    "kll": 1000, "hll": 1000, "theta": 1000, "frequent": 1000, "user": 1000,
+}  # fmt: skip
+
+
+class KeyedWindows:
+    """The windows of keys, which have numbers.
+
+    timed : the times of rows are wanted beside their answers
+    within : for how many ticks late rows revise; None: they do not
+    """
+
+    def __init__(
+        self, spec: Rolling, plan: Plan, ticks: Ticks, frame: Frame, timed: bool, within: int | None
+    ) -> None:
+        self.spec, self.plan, self.ticks, self.frame = spec, plan, ticks, frame
+        self.timed, self.within = timed, within
+        self.groups: Groups = make_groups(spec.by, frame)
+        self.counts = Vector()  # rows of every key that were taken in, where arrival picks rows
+        self.pool = Pool(spec, plan, ticks) if spec.by and within is None else None
+        self.tracks: dict[int, KeyState] = {}
+        self.waiting: set[KeyState] = set()  # those with rows without an answer
+        self.awake: dict[KeyState, None] = {}  # those with kernels, fed last at the end
+        self.long = rows_for_a_track(plan)
+        # Of the call at hand: how to undo what it has changed in place, and what it has fed.
+        self._undo: list[Callable[[], Any]] = []
+        self._fed: list[KeyState] = []
+        self._known = 0
+
+    # ---------------------------------------------------------------------------- keys
+
+    def numbers(self, frame: Frame) -> Ints | None:
+        """The numbers of the rows' keys; None where there is one."""
+        if not self.spec.by:
+            self.groups.codes(frame)
+            self._grow()
+            return None
+        codes = self.groups.codes(frame)
+        self._grow()
+        return codes
+
+    def _grow(self) -> None:
+        keys = len(self.groups)
+        if keys > len(self.counts):
+            self.counts.extend(np.zeros(keys - len(self.counts), np.int64))
+        if self.pool is not None:
+            self.pool.grow(keys)
+
+    def edges(self, keys: Ints, forgotten: int | None) -> Ints:
+        """The times from which on rows of these keys are not late, where they come in order.
+
+        forgotten : keys without rows had none from here on
+        """
+        if self.pool is None:
+            edges = np.full(len(keys), NEVER)
+        else:
+            edges = self.pool.edges(keys)
+        for place, state in self._tracked(keys):
+            edges[place] = state.edge()
+        if forgotten is not None:
+            edges[edges == NEVER] = forgotten
+        return edges
+
+    def _tracked(self, keys: Ints) -> list[tuple[int, KeyState]]:
+        """Those of these keys that have a track, with their places."""
+        if not self.tracks:
+            return []
+        found = [(place, self.tracks.get(key)) for place, key in enumerate(keys.tolist())]
+        return [(place, state) for place, state in found if state is not None]
+
+    def picks(self, keys: Ints | None, rows: int) -> Mask | None:
+        """Which of these rows, in order of arrival, are answered, where that tells; None: any."""
+        if self.spec.by_rank:
+            return None
+        one = np.zeros(rows, np.int64), min(rows, 1)
+        codes, groups = one if keys is None else factorize(keys)
+        places, offsets = group_places(codes, groups, None)
+        numbers = np.zeros(groups, np.int64)
+        if keys is not None:
+            numbers[codes] = keys
+        counts = self.counts.view()
+        before = counts[numbers]
+        self._undo.append(partial(counts.__setitem__, numbers, before))
+        counts[numbers] += np.diff(offsets)
+        assert self.spec.every is not None
+        ranks: Ints = (before - offsets[:-1])[codes] + places + 1 if rows else NO_ROWS
+        return np.equal(ranks % self.spec.every, 0)
+
+    # ------------------------------------------------------------------------- feeding
+
+    def feed(
+        self, keys: Ints, begin: Ints, came: Ints, rows: Arrived, now: int | None, final: bool
+    ) -> list[Made]:
+        """Feed the keys that have rows, and those whose rows wait for time to go on.
+
+        keys : each once: the i-th has came[i] of the rows, in order of time, from begin[i] on
+        """
+        made: list[Made] = []
+        parts: list[tuple[KeyState, Arrived]] = []
+        if self.pool is None:
+            parts = [
+                (self._state(key), rows.slice(start, start + size))
+                for key, start, size in zip(*(a.tolist() for a in (keys, begin, came)), strict=True)
+            ]
+        else:
+            tracked = self._tracked(keys)
+            parts = [
+                (state, rows.slice(int(begin[i]), int(begin[i] + came[i]))) for i, state in tracked
+            ]
+            if tracked:
+                pooled = np.ones(len(keys), np.bool_)
+                pooled[[place for place, _ in tracked]] = False
+                keys, begin, came = keys[pooled], begin[pooled], came[pooled]
+            got = self.pool.take(keys, begin, came, rows, now, final)
+            if got is not None:
+                made.append(Made(got.arrivals, got.keys, got.times, NO_ROWS, got.answers))
+        if self.waiting:
+            nothing = rows.slice(0, 0)
+            parts += [(state, nothing) for state in self.waiting - {state for state, _ in parts}]
+        return made + self._feed_tracks(parts, now, final)
+
+    def _feed_tracks(
+        self, parts: list[tuple[KeyState, Arrived]], now: int | None, final: bool
+    ) -> list[Made]:
+        told: list[tuple[KeyState, Windows]] = []
+        for state, rows in parts:
+            self._undo.append(partial(state.go_back, state.place()))
+            windows = state.track.take(rows.ts, rows.chunk, final, now, rows.picked)
+            state.take(rows)
+            self._note_fed(state)
+            if len(windows.at):
+                told.append((state, windows))
+        return [self._answers_of(told)] if told else []
+
+    def _note_fed(self, state: KeyState) -> None:
+        self._fed.append(state)
+        waits, waited = state.track.answered < state.track.received, state in self.waiting
+        if waits != waited:
+            (self.waiting.add if waits else self.waiting.discard)(state)
+            self._undo.append(partial(self.waiting.discard if waits else self.waiting.add, state))
+
+    def _answers_of(self, told: list[tuple[KeyState, Windows]]) -> Made:
+        total = sum([len(windows.at) for _, windows in told])
+        answers = KeyedAnswers(self.plan, told[0][0].track.rows.columns(), total)
+        for state, windows in told:
+            state.track.answer(windows, answers)
+            self.awake.pop(state, None)
+            self.awake[state] = None
+            if len(self.awake) > AWAKE:
+                oldest = next(iter(self.awake))
+                del self.awake[oldest]
+                oldest.track.sleep()
+        return self._made(told, answers.answers(self.frame))
+
+    def revise(self, row: Arrived, now: int) -> list[Made]:
+        """Take a row that is late; the windows that hold it are answered again."""
+        state = self._state(0 if row.keys is None else int(row.keys[0]))
+        windows, undo = state.insert(row, now)
+        self._undo.append(undo)
+        self._note_fed(state)
+        if not len(windows.at):
+            return []
+        answers = KeyedAnswers(self.plan, state.track.rows.columns(), len(windows.at))
+        assert isinstance(state.track, RevisedTrack)
+        state.track.answer_again(windows, answers)
+        return [self._made([(state, windows)], answers.answers(self.frame))]
+
+    def _made(self, told: list[tuple[KeyState, Windows]], answers: list[Answer]) -> Made:
+        """Answers, with the rows that they are of."""
+        arrivals, times, revisions = [], [], []
+        for state, windows in told:
+            arrivals.append(state.beside_rows(state.arrivals, windows.at))
+            if state.times is not None:
+                times.append(state.beside_rows(state.times, windows.at))
+            if state.revisions is not None:
+                revisions.append(state.count_answers(windows.at, 1))
+                self._undo.append(partial(state.count_answers, windows.at, -1))
+        numbers = [state.number for state, _ in told]
+        keys = np.repeat(numbers, [len(windows.at) for _, windows in told])
+        return Made(joined(arrivals), keys, joined(times), joined(revisions), answers)
+
+    # -------------------------------------------------------------------------- tracks
+
+    def _state(self, key: int) -> KeyState:
+        """The track of a key, and what is beside it; made when it is asked for."""
+        state = self.tracks.get(key)
+        if state is None:
+            state = self.new_state(key)
+            self._undo.append(partial(self.tracks.pop, key))
+        return state
+
+    def new_state(self, key: int) -> KeyState:
+        """A track without rows."""
+        revises = self.within is not None
+        track = (
+            RevisedTrack(self.spec, self.plan, self.ticks, self.within)
+            if self.within is not None
+            else Track(self.spec, self.plan, self.ticks)
+        )
+        state = self.tracks[key] = KeyState(key, track, self.timed, revises)
+        return state
+
+    def _move_out_the_long(self, pool: Pool) -> None:
+        """Give tracks to keys of the pool that have come to have many rows."""
+        fed = pool.fed
+        for key in fed[pool.of("kept", fed) > self.long].tolist():
+            moved = pool.move_out(key)
+            self.new_state(key).move_in(moved)
+            if moved.fields["received"] > moved.fields["answered"]:
+                self.waiting.add(self.tracks[key])
+
+    # ------------------------------------------------------------------- all or nothing
+
+    def mark(self) -> None:
+        """A call begins: `go_back` undoes what it does, `settle` makes it last."""
+        self._undo, self._fed = [], []
+        self._known = len(self.groups)
+
+    def go_back(self) -> None:
+        """Undo everything since `mark`."""
+        for undo in reversed(self._undo):
+            undo()
+        if self.pool is not None:
+            self.pool.go_back()
+        if len(self.groups) > self._known:
+            numbers = np.arange(len(self.groups), dtype=np.int32)
+            numbers[self._known :] = -1
+            self.groups.renumber(numbers)
+            self.counts.take_back(len(self.counts) - self._known)
+            if self.pool is not None:
+                self.pool.shrink(self._known)
+
+    def settle(self, now: int | None) -> None:
+        """Let go of what no later window, and no later answer, can need."""
+        for state in self._fed:
+            state.settle(now)
+        if self.pool is not None:
+            self.pool.settle()
+            self._move_out_the_long(self.pool)
+
+    # ---------------------------------------------------------------------- what it holds
+
+    def __len__(self) -> int:
+        """Keys that have rows, or had some."""
+        pooled = 0 if self.pool is None else int(np.count_nonzero(self.pool.of("received")))
+        return pooled + len(self.tracks)
+
+    @property
+    def rows(self) -> int:
+        """Rows that are kept."""
+        tracks = [state.track.rows for state in self.tracks.values()]
+        pooled = 0 if self.pool is None else self.pool.live
+        return pooled + sum(rows.end - rows.first for rows in tracks)
+
+    @property
+    def unanswered(self) -> int:
+        """Rows without an answer."""
+        tracks = [state.track for state in self.waiting]
+        pooled = 0 if self.pool is None else self.pool.unanswered
+        return pooled + sum(track.received - track.answered for track in tracks)
+
+    def kept(self) -> list[KeptRows]:
+        """All rows."""
+        pooled = [] if self.pool is None else [self.pool.rows]
+        return pooled + [state.track.rows for state in self.tracks.values()]
+
+    # ------------------------------------------------------------------------- dead keys
+
+    def alive(self, edge: int, unordered: set[int]) -> Ints:
+        """The keys that have rows from this time on, or without an answer, or are told here."""
+        alive = np.zeros(len(self.groups), np.bool_)
+        if self.pool is not None:
+            alive = self.pool.of("newest") >= edge
+            alive[self.pool.waiting] = True
+        for key, state in self.tracks.items():
+            alive[key] = state in self.waiting or state.newest is None or state.newest >= edge
+        alive[list(unordered)] = True
+        found: Ints = np.flatnonzero(alive)
+        return found
+
+    def keep(self, keys: Ints) -> Ints:
+        """Forget all others; the new numbers of all (-1: it is gone)."""
+        numbers = np.full(len(self.groups), -1, np.int64)
+        numbers[keys] = np.arange(len(keys))
+        self.groups.renumber(numbers.astype(np.int32))
+        self.counts.keep(keys)
+        if self.pool is not None:
+            self.pool.keep(keys)
+        self.tracks = {
+            int(numbers[key]): state for key, state in self.tracks.items() if numbers[key] >= 0
+        }
+        for key, state in self.tracks.items():
+            state.number = key
+        live = set(self.tracks.values())
+        self.awake = {state: None for state in self.awake if state in live}
+        return numbers
+
+
+def rows_for_a_track(plan: Plan) -> int:
+    """From how many rows on a key is better off with a track."""
+    states = sum(STATE_ROWS.get(state.name, STATE_ROW) for state in plan.states)
+    return TRACK // (POOL_ROW + states)

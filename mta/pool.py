@@ -1,0 +1,573 @@
+"""Pool: the windows of many keys that have few rows each.
+
+A track (`mta.track`) costs the same for one new row as for a thousand: its kernels have to be given
+rows and called. Here the kept rows of the keys at hand and their new ones are put together, one key
+after the other, and one set of kernels goes over all of them, as over a batch. So a key costs a
+copy of its kept rows and what kernels need to take them up again. Keys with many rows are better
+off with a track.
+
+The rows of a key lie together, in any place. Those of the keys at hand are written anew behind all
+others; the places that they leave are given back once they are most of all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mta._bounds import next_bounds_of_keys
+from mta._kernel import KEPT
+from mta._keys import splice
+from mta._sketch_kernel import Items
+from mta._vector import Vector
+from mta.engine import Ints, Ticks, row_edges, ties_by_arrival
+from mta.frames import Answer, Column
+from mta.plan import Feed, Input, Plan
+from mta.push import EVER, NEVER, NO_ROWS
+from mta.reorder import Arrived
+from mta.rows import Chunk, KeptRows, Mask
+from mta.slider import AnswerOverflowError, RawAnswers, Slider
+from mta.specs import Rolling
+
+_SPARE = 1024  # places of rows that are gone are given back when there are more than this
+# Of every key: where its rows are, and how many; what a track has (see there); the times of its
+# newest row and of the first one without an answer; where the rows without an answer are; whether
+# its kernels have marks.
+FIELDS = ("begin", "kept", "received", "answered", "lo", "hi", "newest", "due", "open", "marked")
+
+
+class Moved(NamedTuple):
+    """A key that leaves: its fields; its rows and their times; of those without an answer the
+    arrivals, and whether they are to have one; the marks of its kernels."""
+
+    fields: dict[str, int]
+    chunk: Chunk
+    times: Ints
+    arrivals: Ints
+    picked: Any
+    marks: tuple[tuple[int, ...], ...]
+
+
+class Runs(NamedTuple):
+    """Of some keys: where their rows begin among the old ones, how many; the same of the new; and
+    where they begin when all are put together, and the end."""
+
+    begin: Ints
+    kept: Ints
+    new_begin: Ints
+    came: Ints
+    offsets: Ints
+
+    def join(self, old: Any, new: Any) -> Any:
+        """Old and new items of every key, one key after the other."""
+        return splice(old, new, *self[:4])
+
+
+class Pooled(NamedTuple):
+    """Answers: of which keys (by number) and rows they are, and what they say."""
+
+    keys: Ints
+    arrivals: Ints
+    times: Ints
+    answers: list[Answer]
+
+
+class Windows(NamedTuple):
+    """Windows of keys, those of one after those of another.
+
+    key : whose they are, as a place among the keys at hand
+    rank : the number of the row of the key
+    at, lo, hi : the row and the bounds, as places among the rows put together
+    """
+
+    key: Ints
+    rank: Ints
+    at: Ints
+    lo: Ints
+    hi: Ints
+
+    def take(self, wanted: Mask) -> Windows:
+        """Some of them."""
+        return Windows(*(items[wanted] for items in self))
+
+
+@dataclass
+class Step:
+    """Rows that have come, and how far their keys get with them; not yet for good.
+
+    keys : their numbers
+    chunk, times : all rows of these keys, put together
+    arrivals, picked : of those that had no answer before
+    fields : of the keys, afterwards; places are those among the rows put together
+    marks : of every kernel, a row a key
+    """
+
+    keys: Ints
+    chunk: Chunk
+    times: Ints
+    arrivals: Ints
+    picked: Any
+    fields: dict[str, Ints]
+    marks: list[Ints]
+
+
+class Pool:
+    """The windows of keys by number.
+
+    Memory: the rows that are kept, as of tracks, and at most as many again that are gone; 80 bytes
+    a key, and 8 for each mark of a kernel.
+    """
+
+    def __init__(self, spec: Rolling, plan: Plan, ticks: Ticks) -> None:
+        self.spec, self.plan, self.ticks = spec, plan, ticks
+        self.sides = spec.left_closed, spec.right_closed
+        self.by_arrival = ties_by_arrival(spec, ticks)
+        self.rows = KeptRows(plan)
+        self.times = Vector()  # of these rows
+        self.arrivals = Vector()  # of the rows without an answer
+        self.picked = None if spec.by_rank else Vector(False)  # and whether they are to have one
+        self.fields = {name: Vector() for name in FIELDS}
+        self.marks: list[Ints] | None = None  # of every kernel, a row a key
+        self.waiting = NO_ROWS  # the keys with rows without an answer
+        self.live = 0  # rows that are kept
+        self.fed = NO_ROWS  # the keys that the last `settle` was about
+        self.step: Step | None = None
+
+    def __len__(self) -> int:
+        return len(self.fields["kept"])
+
+    def of(self, field: str, keys: Ints | None = None) -> Ints:
+        """A field of these keys (None: of all)."""
+        view: Ints = self.fields[field].view()
+        return view if keys is None else view[keys]
+
+    def grow(self, keys: int) -> None:
+        """Have so many keys; the new ones have no rows."""
+        if keys == len(self):
+            return
+        for name, vector in self.fields.items():
+            vector.extend(np.full(keys - len(vector), _fresh(name), np.int64))
+
+    def shrink(self, keys: int) -> None:
+        """Undo `grow`, before which there were so many."""
+        for vector in self.fields.values():
+            vector.take_back(len(vector) - keys)
+
+    # ------------------------------------------------------------------------ rows in
+
+    def take(
+        self, keys: Ints, begin: Ints, came: Ints, rows: Arrived, now: int | None, final: bool
+    ) -> Pooled | None:
+        """Take the next rows; the answers that are due, if there are any.
+
+        keys : those that have rows, each once: the i-th has came[i] of them, from begin[i] on
+        now : there will be no more rows before this time (None: only the rows themselves tell)
+        final : no rows at all will follow
+
+        Nothing of it lasts before `settle`.
+
+        Raises
+        ------
+        OverflowError
+            An integer answer does not fit.
+        """
+        idle = self._due(keys, now, final)
+        if len(idle):
+            none = np.zeros(len(idle), np.int64)
+            keys = np.concatenate([keys, idle])
+            begin, came = np.concatenate([begin, none]), np.concatenate([came, none])
+        if not len(keys):
+            return None
+        before = {name: self.of(name, keys) for name in FIELDS}
+        runs = _runs(before["begin"], before["kept"], begin, came)
+        waited = before["received"] - before["answered"]
+        open_runs = _runs(before["open"], waited, begin, came)
+        timed = rows.ts is not None and self.spec.on is not None
+        times = runs.join(self.times.view(), rows.ts) if timed else NO_ROWS
+        windows, counts = self._windows(before, runs, times, now, final)
+        step = Step(
+            keys,
+            joined_chunk(self.rows, rows.chunk, runs),
+            times,
+            open_runs.join(self.arrivals.view(), rows.arrivals),
+            None if self.picked is None or rows.picked is None
+            else open_runs.join(self.picked.view(), rows.picked.view(np.uint8)),
+            self._after(before, runs, times, windows, counts, open_runs.offsets),
+            [] if self.marks is None else [mine[keys] for mine in self._all_marks()],
+        )  # fmt: skip
+        self.step = step
+        return self._answer(before, runs, open_runs, windows, counts, step)
+
+    def _due(self, keys: Ints, now: int | None, final: bool) -> Ints:
+        """The keys that have no new rows, but may have answers."""
+        idle = self._idle(keys)
+        if final or not len(idle):
+            return idle
+        if self.spec.over_rows or now is None:
+            return NO_ROWS
+        due, edge = self.of("due", idle), max(NEVER, min(now + self.ticks.lag, EVER))
+        closed = self.sides[1] and not self.by_arrival
+        return idle[due < edge if closed else due <= edge]
+
+    def _idle(self, keys: Ints) -> Ints:
+        """The keys that wait, but for these."""
+        waiting = self.waiting
+        if len(waiting) and len(keys):
+            waiting = np.setdiff1d(waiting, keys, assume_unique=True)
+        return waiting
+
+    def _windows(
+        self, before: dict[str, Ints], runs: Runs, times: Ints, now: int | None, final: bool
+    ) -> tuple[Windows, Ints]:
+        """The windows of the rows that get to an answer now, and how many each key has."""
+        offsets, answered = runs.offsets, before["answered"]
+        shift = offsets[:-1] - (before["received"] - before["kept"])
+        if self.spec.over_rows:
+            received = before["received"] + runs.came
+            last = row_edges(self.spec)[1]
+            stop = received if final else np.minimum(received, received - last + 1)
+            counts = np.maximum(stop - answered, 0)
+        else:
+            lo, hi, counts = next_bounds_of_keys(
+                times, offsets, answered + shift, before["lo"] + shift, before["hi"] + shift,
+                self.ticks.range, self.ticks.lag, *self.sides, self.by_arrival, final, now,
+            )  # fmt: skip
+        key = np.arange(len(counts)).repeat(counts)
+        rank, by = ranges(answered, counts), shift[key]
+        if self.spec.over_rows:
+            lo, hi = self._row_bounds(rank, received[key])
+            lo, hi = lo + by, hi + by
+        return Windows(key, rank, rank + by, lo, hi), counts
+
+    def _row_bounds(self, rank: Ints, received: Ints) -> tuple[Ints, Ints]:
+        first, last = row_edges(self.spec)
+        hi = np.minimum(np.maximum(rank + last, 0), received)
+        return np.minimum(np.maximum(rank + first, 0), hi), hi
+
+    def _after(
+        self, before: dict[str, Ints], runs: Runs, times: Ints, windows: Windows, counts: Ints,
+        open_offsets: Ints,
+    ) -> dict[str, Ints]:  # fmt: skip
+        """The fields of the keys when this has been done."""
+        offsets, base = runs.offsets, before["received"] - before["kept"]
+        shift, some, last = offsets[:-1] - base, counts > 0, np.cumsum(counts) - 1
+        made = dict(before)
+        made["received"] = before["received"] + runs.came
+        made["answered"] = before["answered"] + counts
+        for edge, bounds in (("lo", windows.lo), ("hi", windows.hi)):
+            made[edge][some] = bounds[last[some]] - shift[some]
+        # (What is let go of is what `Track.settle` lets go of.)
+        cut = np.maximum(base, np.minimum(made["lo"] - KEPT, made["answered"] - 1))
+        made["kept"], made["begin"] = made["received"] - cut, cut + shift
+        made["open"] = open_offsets[:-1] + counts
+        if len(times):
+            came = runs.came > 0
+            made["newest"][came] = times[offsets[1:][came] - 1]
+            waits = made["received"] > made["answered"]
+            made["due"][waits] = times[(made["answered"] + shift)[waits]]
+        return made
+
+    # --------------------------------------------------------------------- answers out
+
+    def _answer(
+        self, before: dict[str, Ints], runs: Runs, open_runs: Runs, windows: Windows, counts: Ints,
+        step: Step,
+    ) -> Pooled | None:  # fmt: skip
+        open_at = ranges(open_runs.offsets[:-1], counts)
+        wanted: Mask | None = None
+        if step.picked is not None:
+            wanted = step.picked[open_at].view(np.bool_)
+        elif self.spec.every is not None:
+            wanted = np.equal((windows.rank + 1) % self.spec.every, 0)
+        if wanted is not None:
+            windows, open_at = windows.take(wanted), open_at[wanted]
+            counts = np.bincount(windows.key, minlength=len(counts))
+        if not len(windows.at):
+            return None
+        step.fields["marked"] = before["marked"] | (counts > 0)
+        shift = runs.offsets[:-1] - (before["received"] - before["kept"])
+        answers = self._slide(windows, counts, before["marked"], shift, step)
+        return Pooled(
+            step.keys[windows.key],
+            step.arrivals[open_at],
+            step.times[windows.at] if len(step.times) else NO_ROWS,
+            answers,
+        )
+
+    def _slide(
+        self, windows: Windows, counts: Ints, marked: Ints, shift: Ints, step: Step
+    ) -> list[Answer]:
+        raw = RawAnswers(self.plan, step.chunk.columns, len(windows.at))
+        slider = Slider(self.plan, step.chunk.columns)
+        if self.marks is None:
+            self.marks = [np.zeros((0, len(mine)), np.int64) for mine in slider.marks()]
+            step.marks = [mine[step.keys] for mine in self._all_marks()]
+        slider.attach(ChunkRows(step.chunk), raw, False)
+        edges = offsets_of(counts)
+        known = marked.astype(np.uint8)
+        try:
+            slider.run_keys(windows.lo, windows.hi, edges, step.marks, known, shift)
+        except AnswerOverflowError as error:
+            raise error.explain(f"of row {windows.rank[error.window]}") from None
+        raw.drop_full_masks([slider.counters])
+        return raw.answers()
+
+    def _all_marks(self) -> list[Ints]:
+        """The marks of every kernel, a row for every key that there is."""
+        assert self.marks is not None
+        missing = len(self) - len(self.marks[0]) if self.marks else 0
+        if missing > 0:
+            more = missing + len(self)  # as a vector grows
+            self.marks = [np.pad(mine, ((0, more), (0, 0))) for mine in self.marks]
+        return self.marks
+
+    # ------------------------------------------------------------------- all or nothing
+
+    def go_back(self) -> None:
+        """Undo what `take` did since `settle`."""
+        self.step = None
+
+    def settle(self) -> None:
+        """What `take` did is so; let go of what no later window can need."""
+        step, self.step = self.step, None
+        self.fed = NO_ROWS if step is None else step.keys
+        if step is None:
+            return
+        keys, fields = step.keys, step.fields
+        gone = int(self.of("kept", keys).sum())
+        if gone == self.live:
+            self._keep_rows(NO_ROWS)
+        self.live += int(fields["kept"].sum()) - gone
+        fields["begin"] += self.rows.end
+        fields["open"] += len(self.arrivals)
+        self.rows.append(step.chunk)
+        self.times.extend(step.times)
+        self.arrivals.extend(step.arrivals)
+        if self.picked is not None and step.picked is not None:
+            self.picked.extend(step.picked)
+        for name, values in fields.items():
+            self.of(name)[keys] = values
+        for mine, new in zip(self.marks or [], step.marks, strict=False):
+            mine[keys] = new
+        waits = fields["received"] > fields["answered"]
+        self.waiting = np.concatenate([self._idle(keys), keys[waits]])
+        self._give_back(_SPARE)
+
+    def _keep_rows(self, places: Ints) -> None:
+        self.rows.keep(places)
+        if len(self.times):
+            self.times.keep(places)
+
+    def _give_back(self, spare: int | None) -> None:
+        """Give back the places of rows that are gone, where they are most of all and more than so
+        many (None: all of them)."""
+        waiting, opened = self.waiting, self._opened()
+        dead = self.rows.end - self.live
+        dead_open = len(self.arrivals) - int(opened.sum())
+        if dead > (-1 if spare is None else self.live + spare):
+            keys = np.flatnonzero(self.of("kept"))
+            self._keep_rows(self._together("begin", keys, self.of("kept", keys)))
+        if dead_open > (-1 if spare is None else int(opened.sum()) + spare):
+            places = self._together("open", waiting, opened)
+            self.arrivals.keep(places)
+            if self.picked is not None:
+                self.picked.keep(places)
+
+    def _opened(self) -> Ints:
+        """How many rows without an answer each waiting key has."""
+        return self.of("received", self.waiting) - self.of("answered", self.waiting)
+
+    @property
+    def unanswered(self) -> int:
+        """Rows without an answer."""
+        return int(self._opened().sum())
+
+    def _together(self, field: str, keys: Ints, sizes: Ints) -> Ints:
+        """The places of these keys' rows, one after the other; the keys are told that they are
+        there from now on."""
+        begin = self.of(field)
+        order = begin[keys].argsort()
+        keys, sizes = keys[order], sizes[order]
+        places = ranges(begin[keys], sizes)
+        begin[keys] = np.cumsum(sizes) - sizes
+        return places
+
+    # ---------------------------------------------------------------------- snapshots
+
+    def compact(self) -> tuple[int, int]:
+        """Give back all places of rows that are gone; how many rows there are, and without an
+        answer."""
+        self._give_back(None)
+        return self.live, self.unanswered
+
+    def vectors(self) -> list[Vector]:
+        """What is kept beside the rows as kernels read them."""
+        beside = [self.times, self.arrivals, *([] if self.picked is None else [self.picked])]
+        return [*beside, *self.fields.values()]
+
+    def sizes(self, keys: int, rows: int, waiting: int) -> list[int | None]:
+        """How long these are where there are so many."""
+        times = 0 if self.spec.on is None else rows
+        beside = [times, waiting, *([] if self.picked is None else [waiting])]
+        return [*beside, *[keys] * len(self.fields)]
+
+    def adopt(self, marks: list[Ints]) -> None:
+        """Go on from these marks, when rows and vectors have been filled.
+
+        Raises
+        ------
+        ValueError
+            They do not fit together.
+        """
+        told = {name: self.of(name) for name in FIELDS}
+        base, waits = told["received"] - told["kept"], told["received"] - told["answered"]
+        fits = (base >= 0) & (waits >= 0) & (told["kept"] >= 0) & (told["lo"] <= told["hi"])
+        fits &= (told["lo"] >= base) & (told["hi"] <= told["received"]) & (told["answered"] >= base)
+        for begin, sizes, end in (
+            ("begin", told["kept"], self.rows.end),
+            ("open", waits, len(self.arrivals)),
+        ):
+            fits &= (sizes == 0) | ((told[begin] >= 0) & (told[begin] <= end - sizes))
+        if not fits.all():
+            raise ValueError("the rows of keys are not where they should be")
+        self.live, self.marks = int(told["kept"].sum()), marks or None
+        self.waiting = np.flatnonzero(waits)
+
+    # ---------------------------------------------------------------- keys come and go
+
+    def edges(self, keys: Ints) -> Ints:
+        """The times from which on rows of these keys are not late: no row was answered whose window
+        they would be in, and none has come that is after them."""
+        edges = self.of("newest", keys).copy()
+        if self.spec.over_rows or self.by_arrival:
+            return edges
+        received, answered = self.of("received", keys), self.of("answered", keys)
+        some = answered > 0
+        last = self.of("begin", keys) + answered - 1 - (received - self.of("kept", keys))
+        lag = self.ticks.lag
+        least, most = NEVER + max(lag, 0), EVER + min(lag, 0) - 1
+        times = np.clip(self.times.view()[last[some]], least, most)
+        edges[some] = np.maximum(edges[some], times - lag + self.sides[1])
+        return edges
+
+    def move_out(self, key: int) -> Moved:
+        """Let go of a key."""
+        told = {name: int(self.of(name)[key]) for name in FIELDS}
+        begin, opened = told["begin"], told["open"]
+        rows = np.arange(begin, begin + told["kept"])
+        waits = slice(opened, opened + told["received"] - told["answered"])
+        chunk, times = self.rows.chunk(rows), self.times.view()
+        marks = [mine[key] for mine in self._all_marks()] if told["marked"] else []
+        made = Moved(
+            told,
+            chunk,
+            times[rows] if len(times) else NO_ROWS,
+            self.arrivals.view()[waits],
+            None if self.picked is None else self.picked.view()[waits],
+            tuple(tuple(mine.tolist()) for mine in marks),
+        )
+        self.live -= told["kept"]
+        for name in FIELDS:
+            self.of(name)[key] = _fresh(name)
+        self.waiting = self.waiting[self.waiting != key]
+        return made
+
+    def keep(self, keys: Ints) -> None:
+        """Only these keys, which ascend; they are numbered anew."""
+        numbers = np.full(len(self), -1, np.int64)
+        numbers[keys] = np.arange(len(keys))
+        if self.marks is not None:
+            self.marks = [mine[keys] for mine in self._all_marks()]
+        for vector in self.fields.values():
+            vector.keep(keys)
+        self.live = int(self.of("kept").sum())
+        waiting = numbers[self.waiting]
+        self.waiting = waiting[waiting >= 0]
+        self._give_back(_SPARE)
+
+
+def _runs(begin: Ints, kept: Ints, new_begin: Ints, came: Ints) -> Runs:
+    return Runs(begin, kept, new_begin, came, offsets_of(kept + came))
+
+
+def offsets_of(sizes: Ints) -> Ints:
+    """Where each of so many items begins, and the end."""
+    offsets = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    return offsets
+
+
+def _fresh(field: str) -> int:
+    """The field of a key without rows."""
+    return NEVER if field == "newest" else 0
+
+
+def ranges(starts: Ints, sizes: Ints) -> Ints:
+    """starts[0], starts[0] + 1, … so many as sizes[0]; then those of the next."""
+    ends = np.cumsum(sizes)
+    total = int(ends[-1]) if len(ends) else 0
+    made: Ints = np.arange(total) + (starts - (ends - sizes)).repeat(sizes)
+    return made
+
+
+class ChunkRows:
+    """Rows at hand, as kernels read them; row 0 is the first."""
+
+    first = 0
+
+    def __init__(self, chunk: Chunk) -> None:
+        self.chunk = chunk
+
+    def feed(self, feed: Feed) -> Any:
+        """A column's 8-byte values or codes."""
+        return self.chunk.feeds[feed]
+
+    def items(self, feed: Feed) -> Items | None:
+        """What its codes stand for."""
+        return self.chunk.items.get(feed)
+
+    def valid(self, source: Input) -> Mask | None:
+        """Which rows count."""
+        return self.chunk.valids[source]
+
+
+def joined_chunk(rows: KeptRows, new: Chunk, runs: Runs) -> Chunk:
+    """The rows of every key that are kept, and those that are new, one key after the other."""
+    kept = rows.end
+    feeds = {
+        feed: runs.join(vector.view(), new.feeds[feed].view(np.int64))
+        for feed, vector in rows.feeds.items()
+    }
+    valids = {
+        s: _joined_mask(rows.valid(s), new.valids[s], kept, new.rows, runs) for s in new.valids
+    }
+    columns = dict(new.columns)
+    for name, column in rows.values.items():
+        old = column.like(new.columns[name])
+        columns[name] = _joined_column(old, new.columns[name], kept, new, runs)
+    total = int(runs.offsets[-1])
+    return Chunk(total, feeds, valids, columns, new.taken, new.frame, new.items)
+
+
+def _joined_mask(
+    old: Mask | None, new: Mask | None, kept: int, came: int, runs: Runs
+) -> Mask | None:
+    if old is None and new is None:
+        return None
+    all_old = np.ones(kept, np.bool_) if old is None else old
+    all_new = np.ones(came, np.bool_) if new is None else new
+    mask: Mask = runs.join(all_old.view(np.uint8), all_new.view(np.uint8)).view(np.bool_)
+    return mask
+
+
+def _joined_column(old: Column, new: Column, kept: int, chunk: Chunk, runs: Runs) -> Column:
+    """Old and new values of a column that answers are taken from."""
+    valid = _joined_mask(old.valid if kept else None, new.valid, kept, chunk.rows, runs)
+    if new.values is not None:
+        olds = np.zeros(0, new.values.dtype) if old.values is None or not kept else old.values
+        return replace(new, values=runs.join(olds, new.values), valid=valid)
+    places = runs.join(np.arange(kept), np.arange(kept, kept + chunk.rows))
+    native = chunk.frame.join_natives(old.native, new.native) if kept else new.native
+    return replace(new, valid=valid, native=chunk.frame.take_native(native, places))
