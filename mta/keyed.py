@@ -29,7 +29,7 @@ from mta.specs import Rolling
 from mta.track import Track, Windows
 
 AWAKE = 1024  # so many tracks have kernels; those of others are made anew when they get rows
-# Nanoseconds, measured (ADR 8): what a track costs a push beside its rows; what a pool costs for each
+# Nanoseconds (ADR 8): what a track costs a push beside its rows; what a pool costs for each
 # row that it keeps of the keys at hand, and for each of their states that takes the row up again.
 TRACK, POOL_ROW, STATE_ROW = 60_000, 1, 3
 STATE_ROWS = {
