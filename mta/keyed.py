@@ -66,13 +66,11 @@ class KeyedWindows:
 
     def numbers(self, frame: Frame) -> Ints | None:
         """The numbers of the rows' keys; None where there is one."""
-        if not self.spec.by:
-            self.groups.codes(frame)
-            self._grow()
+        if not self.spec.by and len(self.groups):
             return None
         codes = self.groups.codes(frame)
         self._grow()
-        return codes
+        return codes if self.spec.by else None
 
     def _grow(self) -> None:
         keys = len(self.groups)
@@ -86,15 +84,17 @@ class KeyedWindows:
 
         forgotten : keys without rows had none from here on
         """
-        if self.pool is None:
-            edges = np.full(len(keys), NEVER)
-        else:
-            edges = self.pool.edges(keys)
+        edges = np.full(len(keys), NEVER) if self.pool is None else self.pool.edges(keys)
         for place, state in self._tracked(keys):
             edges[place] = state.edge()
         if forgotten is not None:
             edges[edges == NEVER] = forgotten
         return edges
+
+    def edge(self) -> int:
+        """The same of the one key that there is."""
+        state = self.tracks.get(0)
+        return NEVER if state is None else state.edge()
 
     def _tracked(self, keys: Ints) -> list[tuple[int, KeyState]]:
         """Those of these keys that have a track, with their places."""
@@ -149,10 +149,15 @@ class KeyedWindows:
             got = self.pool.take(keys, begin, came, rows, now, final)
             if got is not None:
                 made.append(Made(got.arrivals, got.keys, got.times, NO_ROWS, got.answers))
-        if self.waiting:
+        idle = self.waiting and self.waiting - {state for state, _ in parts}
+        if idle:
             nothing = rows.slice(0, 0)
-            parts += [(state, nothing) for state in self.waiting - {state for state, _ in parts}]
+            parts += [(state, nothing) for state in idle]
         return made + self._feed_tracks(parts, now, final)
+
+    def feed_one(self, rows: Arrived, now: int | None, final: bool) -> list[Made]:
+        """Feed the one key that there is."""
+        return self._feed_tracks([(self._state(0), rows)], now, final)
 
     def _feed_tracks(
         self, parts: list[tuple[KeyState, Arrived]], now: int | None, final: bool
@@ -210,8 +215,10 @@ class KeyedWindows:
             if state.revisions is not None:
                 revisions.append(state.count_answers(windows.at, 1))
                 self._undo.append(partial(state.count_answers, windows.at, -1))
-        numbers = [state.number for state, _ in told]
-        keys = np.repeat(numbers, [len(windows.at) for _, windows in told])
+        keys = NO_ROWS
+        if self.spec.by:
+            numbers = [state.number for state, _ in told]
+            keys = np.repeat(numbers, [len(windows.at) for _, windows in told])
         return Made(joined(arrivals), keys, joined(times), joined(revisions), answers)
 
     # -------------------------------------------------------------------------- tracks

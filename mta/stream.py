@@ -188,7 +188,7 @@ class RollingStream(PushedStream[Rolling]):
             late, kept = np.flatnonzero(is_late), np.flatnonzero(~is_late)
             frame, ts, before = open_frame(frame.take(kept)), ts[kept], before[kept]
         chunk = self._chunk(frame, kept)
-        rows = self._arrived(frame, ts, kept, chunk)
+        rows = self._arrived(ts, self._keyed.numbers(frame), frame.rows, kept, chunk)
         made: list[Made] = []
         start = 0
         for row in np.flatnonzero(ts < before).tolist() if self.revises else ():
@@ -204,24 +204,22 @@ class RollingStream(PushedStream[Rolling]):
         chunk, late = self._chunk(frame, None), NO_ROWS
         keys = self._keyed.numbers(frame)
         kept = None
-        if ts is not None and frame.rows:
-            is_late = ts < self._edges(keys)
-            self._refuse_late(is_late, ts)
+        falls = ts is not None and first_fall(ts) >= 0
+        if ts is not None and len(ts) and (falls or keys is not None or ts[0] < self._keyed.edge()):
+            is_late = ts < (self._keyed.edge() if keys is None else self._edges(keys))
             if is_late.any():
+                self._refuse_late(is_late, ts)
                 late, kept = np.flatnonzero(is_late), np.flatnonzero(~is_late)
                 chunk, ts = chunk.take(kept), ts[kept]
                 keys = None if keys is None else keys[kept]
-        rows = self._arrived(frame, ts, kept, chunk, keys)
+        rows = self._arrived(ts, keys, frame.rows, kept, chunk)
         if ts is not None and len(ts):
-            self.now = _later(self.now, int(ts.max()))
-            if first_fall(ts) >= 0:
-                rows = rows.take(sort_times(ts))
+            self.now = _later(self.now, int(ts.max() if falls else ts[-1]))
+            rows = rows.take(sort_times(ts)) if falls else rows
         return self._feed(rows, self.now), late
 
-    def _edges(self, keys: Ints | None) -> Ints | int:
+    def _edges(self, keys: Ints) -> Ints:
         """The times from which on rows of these keys, row by row, are not late."""
-        if keys is None:
-            return int(self._keyed.edges(np.zeros(1, np.int64), self.forgotten)[0])
         codes, groups = factorize(keys)
         numbers = np.empty(groups, np.int64)
         numbers[codes] = keys
@@ -229,15 +227,10 @@ class RollingStream(PushedStream[Rolling]):
         return edges
 
     def _arrived(
-        self, frame: Frame, ts: Ints | None, kept: Ints | None, chunk: Chunk,
-        keys: Ints | None = None,
-    ) -> Arrived:  # fmt: skip
-        """Rows of a push with their keys and what says which they are; kept : those of them."""
-        arrivals = np.arange(self.received, self.received + frame.rows)
-        if kept is not None:
-            arrivals = self.received + kept
-        if keys is None:
-            keys = self._keyed.numbers(frame)
+        self, ts: Ints | None, keys: Ints | None, rows: int, kept: Ints | None, chunk: Chunk
+    ) -> Arrived:
+        """So many rows of a push, or those of them that are kept, with what says which they are."""
+        arrivals = self.received + (np.arange(rows) if kept is None else kept)
         return Arrived(ts, keys, arrivals, self._keyed.picks(keys, len(arrivals)), chunk)
 
     def _require(self, frame: Frame) -> None:
@@ -300,14 +293,13 @@ class RollingStream(PushedStream[Rolling]):
 
     def _feed(self, rows: Arrived | None, now: int | None, final: bool = False) -> list[Made]:
         """Feed rows, which are in order of time, to their keys."""
-        one, none = np.zeros(1, np.int64), NO_ROWS
         if rows is None or not len(rows.arrivals):
             nothing = self._nothing()
-            return (
-                [] if nothing is None else self._keyed.feed(none, none, none, nothing, now, final)
-            )
+            if nothing is None:
+                return []
+            return self._keyed.feed(NO_ROWS, NO_ROWS, NO_ROWS, nothing, now, final)
         if rows.keys is None:
-            return self._keyed.feed(one, one, one + len(rows.arrivals), rows, now, final)
+            return self._keyed.feed_one(rows, now, final)
         codes, groups = factorize(rows.keys)
         places, offsets = group_places(codes, groups, None)
         rows = rows.take(spread(np.arange(len(codes)), places))
