@@ -33,6 +33,7 @@ class TimeBounds(Bounds):
         every: int = 1,
     ) -> Self: ...
 
+def rows_before(ts: _Ints, begin: _Ints, kept: _Ints, edges: _Ints) -> _Ints: ...
 def next_bounds_of_keys(
     ts: _Ints,
     offsets: _Ints,

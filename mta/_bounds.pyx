@@ -256,6 +256,20 @@ def next_bounds_of_keys(const int64_t[::1] ts, const int64_t[::1] offsets, const
     return lo_array[:done], hi_array[:done], counts_array
 
 
+def rows_before(const int64_t[::1] ts, const int64_t[::1] begin, const int64_t[::1] kept,
+                const int64_t[::1] edges):
+    """How many of the rows begin[k]..begin[k] + kept[k], which are in order, are before edges[k]."""
+    cdef int64_t keys = begin.shape[0], k
+    found_array = np.zeros(keys, np.int64)
+    cdef int64_t[::1] found = found_array
+    for k in range(keys):
+        if kept[k] and (begin[k] < 0 or begin[k] + kept[k] > ts.shape[0]):
+            raise IndexError(f"key {k} has rows beyond the times")
+        if kept[k]:
+            found[k] = first_open(&ts[0], begin[k], begin[k] + kept[k], edges[k], True) - begin[k]
+    return found_array
+
+
 cdef int64_t first_open(const int64_t* ts, int64_t start, int64_t end, int64_t edge,
                         bint closed) noexcept nogil:
     """The first row of start..end whose window may still grow by rows from `edge` on."""

@@ -49,7 +49,8 @@ class KeyState:
         place = Place(**told, marks=moved.marks)
         track.begin_at(place, fields["received"] - fields["kept"])
         track.rows.append(moved.chunk)
-        track.times.extend(moved.times)
+        if not track.over_rows:
+            track.times.extend(moved.times)
         if track.picked is not None:
             track.picked.extend(moved.picked)
         if len(moved.times):

@@ -18,12 +18,13 @@ from mta.engine import Ints, Ticks
 from mta.frames import Answer, Frame
 from mta.groups import Groups, make_groups
 from mta.key_state import KeyState, Made, joined
+from mta.ledger import Ledger
 from mta.plan import Plan
-from mta.pool import Pool
+from mta.pool import Pool, offsets_of, ranges
 from mta.push import NEVER, NO_ROWS
 from mta.reorder import Arrived
 from mta.revise import RevisedTrack
-from mta.rows import KeptRows, Mask
+from mta.rows import Chunk, KeptRows, Mask
 from mta.slider import KeyedAnswers
 from mta.specs import Rolling
 from mta.track import Track, Windows
@@ -51,6 +52,7 @@ class KeyedWindows:
         self.spec, self.plan, self.ticks, self.frame = spec, plan, ticks, frame
         self.timed, self.within = timed, within
         self.groups: Groups = make_groups(spec.by, frame)
+        self.ledger = Ledger()
         self.counts = Vector()  # rows of every key that were taken in, where arrival picks rows
         self.pool = Pool(spec, plan, ticks) if spec.by and within is None else None
         self.tracks: dict[int, KeyState] = {}
@@ -76,6 +78,7 @@ class KeyedWindows:
         keys = len(self.groups)
         if keys > len(self.counts):
             self.counts.extend(np.zeros(keys - len(self.counts), np.int64))
+            self.ledger.grow(keys)
         if self.pool is not None:
             self.pool.grow(keys)
 
@@ -269,6 +272,7 @@ class KeyedWindows:
             numbers[self._known :] = -1
             self.groups.renumber(numbers)
             self.counts.take_back(len(self.counts) - self._known)
+            self.ledger.shrink(self._known)
             if self.pool is not None:
                 self.pool.shrink(self._known)
 
@@ -306,6 +310,71 @@ class KeyedWindows:
         pooled = [] if self.pool is None else [self.pool.rows]
         return pooled + [state.track.rows for state in self.tracks.values()]
 
+    # ------------------------------------------------------------------------ in blocks
+
+    def trim(self, now: int | None) -> None:
+        """Let go of rows that no window can reach, as no row before this time will come."""
+        if self.pool is not None and now is not None:
+            self.pool.trim(now)
+
+    def spans(self) -> tuple[Ints, Ints]:
+        """Of every key the rows that are kept: from which number on, and up to which."""
+        received, base = np.zeros((2, len(self.groups)), np.int64)
+        if self.pool is not None:
+            received = self.pool.of("received").copy()
+            base = received - self.pool.of("kept")
+        for key, state in self.tracks.items():
+            base[key], received[key] = state.track.rows.first, state.track.received
+        return base, received
+
+    def rows_since(self, keys: Ints, since: Ints) -> tuple[KeptRows, Ints]:
+        """The rows of these keys from number since[i] on, key after key, and their times."""
+        rows, times, owners = KeptRows(self.plan), [], []
+        if self.pool is not None:
+            pooled, first = keys, since
+            if self.tracks:
+                mine = np.array([key not in self.tracks for key in keys.tolist()], np.bool_)
+                pooled, first = keys[mine], since[mine]
+            received, kept = self.pool.of("received", pooled), self.pool.of("kept", pooled)
+            begin = self.pool.of("begin", pooled) + first - (received - kept)
+            places = ranges(begin, received - first)
+            rows.append(self.pool.rows.chunk(places))
+            times.append(_times_at(self.pool.times, places))
+            owners.append(pooled.repeat(received - first))
+        for place, state in self._tracked(keys):
+            track = state.track
+            places = np.arange(int(since[place]), track.received) - track.rows.first
+            rows.append(track.rows.chunk(places))
+            times.append(_times_at(track.times, places))
+            owners.append(np.full(len(places), keys[place]))
+        if not self.tracks:
+            return rows, joined(times)
+        order = joined(owners).argsort(kind="stable")
+        in_order = KeptRows(self.plan)
+        in_order.append(rows.chunk(order))
+        return in_order, joined(times)[order]
+
+    def adopt_rows(self, chunk: Chunk | None, times: Ints) -> None:
+        """Take all the rows that keys have, one key after the other, and their times."""
+        if chunk is None:
+            return
+        base, received = self.spans()
+        offsets = offsets_of(received - base)
+        pooled = np.ones(chunk.rows, np.bool_)
+        for key, state in self.tracks.items():
+            mine = slice(*offsets[key : key + 2].tolist())
+            pooled[mine] = False
+            state.track.rows.append(chunk.slice(mine.start, mine.stop))
+            if not self.spec.over_rows:
+                state.track.times.extend(times[mine])
+        if self.pool is not None:
+            rows = np.flatnonzero(pooled)
+            self.pool.rows.append(chunk.take(rows))
+            if self.spec.on is not None:
+                self.pool.times.extend(times[rows])
+            kept = self.pool.of("kept")
+            self.pool.of("begin")[:] = offsets_of(kept)[:-1]
+
     # ------------------------------------------------------------------------- dead keys
 
     def alive(self, edge: int, unordered: set[int]) -> Ints:
@@ -326,6 +395,7 @@ class KeyedWindows:
         numbers[keys] = np.arange(len(keys))
         self.groups.renumber(numbers.astype(np.int32))
         self.counts.keep(keys)
+        self.ledger.keep(keys)
         if self.pool is not None:
             self.pool.keep(keys)
         self.tracks = {
@@ -336,6 +406,12 @@ class KeyedWindows:
         live = set(self.tracks.values())
         self.awake = {state: None for state in self.awake if state in live}
         return numbers
+
+
+def _times_at(times: Vector, places: Ints) -> Ints:
+    """The times at these places; 0 where none are kept, as nobody asks for them."""
+    found: Ints = times.view()[places] if len(times) else np.zeros(len(places), np.int64)
+    return found
 
 
 def rows_for_a_track(plan: Plan) -> int:

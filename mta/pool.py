@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mta._bounds import next_bounds_of_keys
+from mta._bounds import next_bounds_of_keys, rows_before
 from mta._kernel import KEPT
 from mta._keys import splice
 from mta._sketch_kernel import Items
@@ -402,19 +402,19 @@ class Pool:
         self._give_back(None)
         return self.live, self.unanswered
 
-    def vectors(self) -> list[Vector]:
-        """What is kept beside the rows as kernels read them."""
-        beside = [self.times, self.arrivals, *([] if self.picked is None else [self.picked])]
-        return [*beside, *self.fields.values()]
+    def vectors(self, rows: bool) -> list[Vector]:
+        """What is kept beside the rows as kernels read them; their times belong to the `rows`."""
+        beside = [self.arrivals, *([] if self.picked is None else [self.picked])]
+        return [*([self.times] if rows else []), *beside, *self.fields.values()]
 
-    def sizes(self, keys: int, rows: int, waiting: int) -> list[int | None]:
+    def sizes(self, keys: int, rows: int, waiting: int, with_rows: bool) -> list[int | None]:
         """How long these are where there are so many."""
-        times = 0 if self.spec.on is None else rows
-        beside = [times, waiting, *([] if self.picked is None else [waiting])]
-        return [*beside, *[keys] * len(self.fields)]
+        times = [0 if self.spec.on is None else rows] if with_rows else []
+        beside = [waiting, *([] if self.picked is None else [waiting])]
+        return [*times, *beside, *[keys] * len(self.fields)]
 
-    def adopt(self, marks: list[Ints]) -> None:
-        """Go on from these marks, when rows and vectors have been filled.
+    def adopt(self) -> None:
+        """Go on, when rows, vectors and marks have been filled.
 
         Raises
         ------
@@ -432,8 +432,26 @@ class Pool:
             fits &= (sizes == 0) | ((told[begin] >= 0) & (told[begin] <= end - sizes))
         if not fits.all():
             raise ValueError("the rows of keys are not where they should be")
-        self.live, self.marks = int(told["kept"].sum()), marks or None
+        self.live = int(told["kept"].sum())
         self.waiting = np.flatnonzero(waits)
+
+    def trim(self, now: int) -> None:
+        """Let go of rows of idle keys that no window of a row from `now` on, or of one that waits,
+        can reach. (`settle` sees to those of keys that have rows.)"""
+        if self.spec.over_rows or self.ticks.range is None:
+            return
+        told = {name: self.of(name) for name in FIELDS}
+        base, waits = told["received"] - told["kept"], told["received"] > told["answered"]
+        reach = max(self.ticks.lag, 0) + self.ticks.range
+        first = np.where(waits, np.minimum(told["due"], now), now)
+        edges = np.maximum(first, NEVER + reach) - reach
+        needed = base + rows_before(self.times.view(), told["begin"], told["kept"], edges)
+        last = np.minimum(told["answered"] - 1, told["hi"])
+        cut = np.maximum(base, np.minimum(needed - KEPT, last))
+        told["lo"][:] = np.minimum(np.maximum(told["lo"], needed), told["hi"])
+        told["begin"] += cut - base
+        told["kept"] -= cut - base
+        self.live = int(told["kept"].sum())
 
     # ---------------------------------------------------------------- keys come and go
 

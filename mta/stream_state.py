@@ -7,7 +7,7 @@ then the arrays of the rows that wait for the watermark, and of every key.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -34,9 +34,13 @@ from mta.specs import Rolling
 from mta.stream import RollingStream
 from mta.track import Place
 
+Attach = Callable[[RollingStream, KeyedWindows, list[int]], None]
 
-def stream_bytes(stream: RollingStream) -> bytes:
+
+def stream_bytes(stream: RollingStream, rows: bool = True) -> bytes:
     """A snapshot of a stream.
+
+    rows : with the rows of its windows; else these are in blocks (`mta.stream_blocks`)
 
     Raises
     ------
@@ -58,16 +62,18 @@ def stream_bytes(stream: RollingStream) -> bytes:
         reorder = stream.reorder
         ts = reorder.in_order_of_arrival()
         head["unordered"] = [reorder.rows.first, len(ts)]
-        parts += [ts.tobytes(), *map(_vector, reorder.beside()), *_row_parts(reorder.rows)]
+        parts += [ts.tobytes(), *map(vector_bytes, reorder.beside()), *row_parts(reorder.rows)]
     if stream.keyed is not None:
-        told, more = _keyed_parts(stream.keyed)
+        told, more = _keyed_parts(stream.keyed, rows)
         head |= told
         parts += more
     return seal(stream.snapshot_kind, stream.spec.identity(), [as_json(head), *parts])
 
 
-def stream_from_bytes(spec: Rolling, data: bytes) -> RollingStream:
+def stream_from_bytes(spec: Rolling, data: bytes, attach: Attach | None = None) -> RollingStream:
     """The stream that `stream_bytes` described.
+
+    attach : gives keys their rows from the blocks of these numbers
 
     Raises
     ------
@@ -78,25 +84,30 @@ def stream_from_bytes(spec: Rolling, data: bytes) -> RollingStream:
     parts = unseal(stream.snapshot_kind, spec.identity(), data)
     with refusing_damage():
         head = json.loads(parts[0])
-        _fill(stream, head, stream._fill_common(head, parts[1:]))
+        _fill(stream, head, stream._fill_common(head, parts[1:]), attach)
     return stream
 
 
-def _keyed_parts(keyed: KeyedWindows) -> tuple[dict[str, Any], list[bytes]]:
+def _keyed_parts(keyed: KeyedWindows, rows: bool) -> tuple[dict[str, Any], list[bytes]]:
     """Of all keys: what JSON can tell, and arrays."""
     groups, pool, states = keyed.groups.to_parts(), keyed.pool, list(keyed.tracks.values())
     head: dict[str, Any] = {
         "groups": len(groups),
         "states": [_state_head(state) for state in states],
     }
-    parts = [*groups, _vector(keyed.counts)]
+    parts = [*groups, vector_bytes(keyed.counts)]
+    if not rows:
+        ledger = keyed.ledger
+        head["blocks"] = [[b.number for b in ledger.blocks], ledger.next_block, ledger.next_serial]
+        parts += [vector_bytes(ledger.serials), vector_bytes(ledger.written)]
     if pool is not None:
         head["pool"] = {"live": pool.compact(), "marks": [m.shape[1] for m in pool.marks or ()]}
-        parts += [*map(_vector, pool.vectors()), *_row_parts(pool.rows)]
+        parts += [vector_bytes(vector) for vector in pool.vectors(rows)]
+        parts += row_parts(pool.rows) if rows else []
         parts += [marks[: len(pool)].tobytes() for marks in pool.marks or ()]
     for state in states:
-        parts += [_vector(vector) for vector in _beside(state)]
-        parts += _row_parts(state.track.rows)
+        parts += [vector_bytes(vector) for vector in _beside(state, rows)]
+        parts += row_parts(state.track.rows) if rows else []
     return head, parts
 
 
@@ -112,29 +123,33 @@ def _state_head(state: KeyState) -> dict[str, Any]:
     }
 
 
-def _beside(state: KeyState) -> list[Vector]:
-    """What a key's track and state hold beside the rows as kernels read them."""
-    vectors = [state.track.times, state.track.picked, *state.beside()]
+def _beside(state: KeyState, rows: bool) -> list[Vector]:
+    """What a key's track and state hold beside the rows as kernels read them; times are `rows`."""
+    vectors = [state.track.times if rows else None, state.track.picked, *state.beside()]
     return [vector for vector in vectors if vector is not None]
 
 
-def _row_parts(rows: KeptRows) -> list[bytes]:
-    parts = [_vector(vector) for vector in (*rows.feeds.values(), *rows.valids.values())]
+def row_parts(rows: KeptRows) -> list[bytes]:
+    """Rows as kernels read them; `fill_rows` takes them up again."""
+    parts = [vector_bytes(vector) for vector in (*rows.feeds.values(), *rows.valids.values())]
     for column in rows.values.values():
         native = b""
         if column.native is not None:
             native = frame_bytes(rows.frame.one_column(column.native))
         # (Values that were taken back leave an empty vector.)
         values = None if column.values is None or not len(column.values) else column.values
-        parts += [_vector(values), _vector(column.valid), native]
+        parts += [vector_bytes(values), vector_bytes(column.valid), native]
     return parts
 
 
-def _vector(vector: Vector | None) -> bytes:
+def vector_bytes(vector: Vector | None) -> bytes:
+    """Its items; empty where there is none."""
     return b"" if vector is None else b"v" + vector.view().tobytes()
 
 
-def _fill(stream: RollingStream, head: dict[str, Any], parts: list[bytes]) -> None:
+def _fill(
+    stream: RollingStream, head: dict[str, Any], parts: list[bytes], attach: Attach | None
+) -> None:
     stream.now, stream.forgotten = head["now"], head["forgotten"]
     stream.finished = bool(head["finished"])
     if stream.frame is None:
@@ -148,7 +163,7 @@ def _fill(stream: RollingStream, head: dict[str, Any], parts: list[bytes]) -> No
     if "groups" in head:
         stream._begin_keys()
         assert stream.keyed is not None
-        _fill_keyed(stream, stream.keyed, head, left)
+        _fill_keyed(stream, stream.keyed, head, left, attach)
     stream.coders.adopt(
         [
             (following, [(value_of(value), code) for value, code in pairs])
@@ -167,7 +182,7 @@ def _fill_reorder(
         items = next(left)
         vector.first = first
         vector.extend(_items(items, rows, np.int64 if vector is not reorder.picked else np.uint8))
-    _fill_rows(stream, reorder.rows, first, first + rows, left)
+    fill_rows(stream, reorder.rows, first, first + rows, left)
     reorder.adopt(ts)
 
 
@@ -183,54 +198,85 @@ def _type(frame: Frame, name: str, kind: str, unit: str | None) -> Column:
 
 
 def _fill_keyed(
-    stream: RollingStream, keyed: KeyedWindows, head: dict[str, Any], left: Iterator[bytes]
-) -> None:
+    stream: RollingStream, keyed: KeyedWindows, head: dict[str, Any], left: Iterator[bytes],
+    attach: Attach | None,
+) -> None:  # fmt: skip
+    told = head.get("blocks")
+    if told is not None and attach is None:
+        raise SnapshotError("snapshot: this is the head of a checkpoint, and needs its blocks")
     keyed.groups.fill([next(left) for _ in range(head["groups"])])
     keys = len(keyed.groups)
     keyed.counts.extend(_items(next(left), keys, np.int64))
+    ledger = keyed.ledger
+    if told is None:
+        ledger.grow(keys)
+    else:
+        _, ledger.next_block, ledger.next_serial = told
+        for vector in (ledger.serials, ledger.written):
+            vector.extend(_items(next(left), keys, np.int64))
     if keyed.pool is not None:
-        _fill_pool(stream, keyed.pool, keys, head["pool"], left)
-    for told in head["states"]:
-        state = keyed.new_state(told["key"])
-        _fill_state(stream, state, told, left)
+        _fill_pool(stream, keyed.pool, keys, head["pool"], left, told is None)
+    for mine in head["states"]:
+        state = keyed.new_state(mine["key"])
+        _fill_state(stream, state, mine, left, told is None)
         if state.track.answered < state.track.received:
             keyed.waiting.add(state)
+    if told is not None and attach is not None:
+        attach(stream, keyed, told[0])
+    if keyed.pool is not None:
+        keyed.pool.adopt()
 
 
 def _fill_pool(
-    stream: RollingStream, pool: Pool, keys: int, head: dict[str, Any], left: Iterator[bytes]
-) -> None:
+    stream: RollingStream, pool: Pool, keys: int, head: dict[str, Any], left: Iterator[bytes],
+    with_rows: bool,
+) -> None:  # fmt: skip
     rows, beside = head["live"]
-    for vector, size in zip(pool.vectors(), pool.sizes(keys, rows, beside), strict=True):
+    sizes = pool.sizes(keys, rows, beside, with_rows)
+    for vector, size in zip(pool.vectors(with_rows), sizes, strict=True):
         wide = np.uint8 if vector is pool.picked else np.int64
         vector.extend(_items(next(left), size, wide))
-    _fill_rows(stream, pool.rows, 0, rows, left)
+    _fill_or_adopt(stream, pool.rows, 0, rows, left if with_rows else None)
     marks = []
     for width in head["marks"]:
         items = np.frombuffer(next(left), np.int64)
         marks.append(items.reshape(keys, width).copy())
-    pool.adopt(marks)
+    pool.marks = marks or None
+
+
+def _fill_or_adopt(
+    stream: RollingStream, rows: KeptRows, first: int, end: int, left: Iterator[bytes] | None
+) -> None:
+    """Rows; or only their types, where they come from blocks."""
+    assert stream.frame is not None
+    if left is None:
+        rows.adopt(stream.types, stream.frame)
+    else:
+        fill_rows(stream, rows, first, end, left)
 
 
 def _fill_state(
-    stream: RollingStream, state: KeyState, head: dict[str, Any], left: Iterator[bytes]
-) -> None:
+    stream: RollingStream, state: KeyState, head: dict[str, Any], left: Iterator[bytes],
+    with_rows: bool,
+) -> None:  # fmt: skip
     track = state.track
     place = Place(**{**head["place"], "marks": tuple(map(tuple, head["place"]["marks"]))})
     state.newest = head["newest"]
     track.begin_at(place, head["first"])
     waiting = place.received - head["open"]
-    for vector in _beside(state):
+    for vector in _beside(state, with_rows):
         of_track = vector is track.times
         vector.first = head["times"] if of_track else head["open"]
         wide = np.uint8 if vector is track.picked else np.int64
         vector.extend(_items(next(left), None if of_track else waiting, wide))
-    _fill_rows(stream, track.rows, head["first"], place.received, left)
+    rows = left if with_rows else None
+    _fill_or_adopt(stream, track.rows, head["first"], place.received, rows)
 
 
-def _fill_rows(
+def fill_rows(
     stream: RollingStream, rows: KeptRows, first: int, end: int, left: Iterator[bytes]
 ) -> None:
+    """Take up what `row_parts` gave; the rows have the numbers first..end."""
     assert stream.frame is not None
     rows.first, rows.end = first, end
     for feed in rows.feeds:

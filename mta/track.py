@@ -145,8 +145,9 @@ class Track:
 
         now : time
         """
-        self.rows.drop_to(self.lo - KEPT)
-        self.times.drop_to(min(self.lo, self.answered - 1))
+        cut = min(self.lo - KEPT, self.answered - 1)
+        self.rows.drop_to(cut)
+        self.times.drop_to(cut)
         if self.picked is not None:
             self.picked.drop_to(self.answered)
 
