@@ -6,6 +6,7 @@ Nothing here knows Spark; `spark_bridge.state` keeps shards between micro-batche
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from mta.push import NEVER
 from mta.snapshot import seal, unseal
 from mta.specs import Rolling, Streamed
 from mta.stream import RollingStream
+from mta.stream_blocks import Checkpoint, checkpoint, stream_from_checkpoint
 from spark_bridge.blobs import MS_OF_DAY, from_blob, to_blob
 
 KIND = "shard"
@@ -69,10 +71,13 @@ class Shard:
     """The stream of a shard's keys and, of a trailing window, the rows that wait for answers.
 
     spec : from `told_from_outside`
-    data : what `to_bytes` gave; the shard goes on from there
+    data : the head that `checkpoint` gave; the shard goes on from there
+    read : gives the blocks that belong to it, by their numbers
     """
 
-    def __init__(self, spec: Streamed, data: bytes | None = None) -> None:
+    def __init__(
+        self, spec: Streamed, data: bytes | None = None, read: Callable[[int], bytes] | None = None
+    ) -> None:
         self.spec = spec
         self.watermark: int | None = None
         self.answers = 0
@@ -82,17 +87,29 @@ class Shard:
             return
         head, stream, rows = unseal(KIND, spec.identity(), data)
         told = json.loads(head)
-        self.stream = spec.stream(stream)  # type: ignore[attr-defined]
+        if isinstance(spec, Rolling) and read is not None:
+            self.stream = stream_from_checkpoint(spec, stream, read)
+        else:
+            self.stream = spec.stream(stream)  # type: ignore[attr-defined]
         self.watermark, self.answers = told["watermark"], int(told["answers"])
         if self.waiting is not None and rows:
             self.waiting.fill(from_blob(rows))
 
-    def to_bytes(self) -> bytes:
-        """Everything it holds: versioned, checksummed, no code inside."""
+    def checkpoint(self) -> Checkpoint:
+        """What is to be kept now: versioned, checksummed, no code inside.
+
+        Of a trailing window the rows are in blocks, written once. Of windows by number everything
+        is in the head, which holds partial aggregates where there are any.
+        """
         head = json.dumps({"watermark": self.watermark, "answers": self.answers}).encode()
+        told = (
+            checkpoint(self.stream)
+            if isinstance(self.stream, RollingStream)
+            else Checkpoint(self.stream.to_bytes(), {}, [])
+        )
         rows = None if self.waiting is None else self.waiting.table()
-        parts = [head, self.stream.to_bytes(), b"" if rows is None else to_blob(rows)]
-        return seal(KIND, self.spec.identity(), parts)
+        parts = [head, told.head, b"" if rows is None else to_blob(rows)]
+        return told._replace(head=seal(KIND, self.spec.identity(), parts))
 
     def take(self, watermark: int | None, table: pa.Table | None) -> Taken:
         """Time goes on, and then rows come; whether they are late is a matter of that time.

@@ -1,14 +1,16 @@
-"""What Spark keeps of a shard between micro-batches: a snapshot, and a log of what came since.
+"""What Spark keeps of a shard between micro-batches: a checkpoint, and a log of what came since.
 
 Writing everything that a shard holds after every micro-batch would cost more, the longer its
 windows are. So a micro-batch writes just the rows that it brought, as they came, and a small head;
-when the log has grown as large as the snapshot, a new snapshot takes the place of both. Over time
-at most about twice the bytes that come in are written.
+when the log has become long, a new checkpoint takes the place of it. Of a trailing window the rows
+that have come since the last checkpoint then are one more block, which is never written again and
+goes when all its rows have left their windows (`mta.stream_blocks`). So every row is written twice,
+in the log and in a block, however long windows are.
 
 A worker process keeps the shards that it has worked on. A head has a stamp, drawn anew for every
-write: a copy with the stamp of the snapshot, or of an entry of the log, takes in the entries after
-it and is up to date. Without one, the shard is made from the snapshot and the whole log. A copy of
-an attempt that failed has a stamp that stands nowhere, and is not used.
+write: a copy with the stamp of the checkpoint, or of an entry of the log, takes in the entries
+after it and is up to date. Without one, the shard is made from the checkpoint and the whole log. A
+copy of an attempt that failed has a stamp that stands nowhere, and is not used.
 
 Layout, of each shard: a value `head` (a sealed JSON text, and counters as plain columns, to be read
 through Spark's state data source), and a map `pieces` of at most 256 kB each, which are written
@@ -20,6 +22,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -34,7 +37,7 @@ from spark_bridge.shards import Shard
 HEAD = "head binary, received bigint, late bigint, answers bigint, bytes bigint, watermark bigint"
 PIECE_ID, PIECE = "id bigint", "piece binary"
 PIECE_BYTES = 1 << 18  # a state call costs about 60 us, and 3 us a kB
-LOG_BYTES = 1 << 20  # a log shorter than this is not worth a snapshot
+LOG_BYTES = 1 << 20  # a log shorter than this is not worth a checkpoint
 LOG_ENTRIES = 64
 COPIES_BYTES = 1 << 28  # of the shards that a worker keeps
 KIND = "shard-head"
@@ -42,7 +45,7 @@ KIND = "shard-head"
 
 @dataclass
 class Stored:
-    """Bytes in pieces: a snapshot, or rows with the watermark that was before them."""
+    """Bytes in pieces: a checkpoint, a block of it, or rows with the watermark before them."""
 
     stamp: str
     ids: list[int] = field(default_factory=list)
@@ -57,6 +60,7 @@ class Head:
     shards: int
     store: str = field(default_factory=lambda: uuid4().hex)
     base: Stored | None = None
+    blocks: dict[int, Stored] = field(default_factory=dict)
     log: list[Stored] = field(default_factory=list)
     next_id: int = 0
     timer: int | None = None
@@ -70,7 +74,8 @@ class Head:
     @property
     def bytes(self) -> int:
         """Of all pieces."""
-        return sum(s.bytes for s in self.log) + (0 if self.base is None else self.base.bytes)
+        kept = [*self.log, *self.blocks.values(), *([] if self.base is None else [self.base])]
+        return sum(stored.bytes for stored in kept)
 
 
 class Copies:
@@ -128,7 +133,9 @@ class ShardStore:
         told = json.loads(text)
         base = told.pop("base")
         log = [Stored(**entry) for entry in told.pop("log")]
-        head = Head(base=None if base is None else Stored(**base), log=log, **told)
+        blocks = {int(number): Stored(**entry) for number, entry in told.pop("blocks").items()}
+        base = None if base is None else Stored(**base)
+        head = Head(base=base, blocks=blocks, log=log, **told)
         if head.shards != self.shards:
             raise DataError(
                 f"shards: this checkpoint was begun with {head.shards}, which it keeps, "
@@ -142,7 +149,7 @@ class ShardStore:
         stamps = [None if head.base is None else head.base.stamp, *(e.stamp for e in head.log)]
         if shard is None or stamp not in stamps:
             base = None if head.base is None else self._bytes(head.base)
-            shard, stamp = Shard(self.spec, base), stamps[0]
+            shard, stamp = Shard(self.spec, base, partial(self._block, head)), stamps[0]
         for entry in head.log[stamps.index(stamp) :]:
             shard.take(entry.watermark, from_blob(self._bytes(entry)) if entry.ids else None)
         return shard
@@ -155,14 +162,21 @@ class ShardStore:
     def write(
         self, head: Head, shard: Shard, copies: Copies = COPIES, new_base: bool = False
     ) -> None:
-        """Write the head, and a snapshot in place of a log that has become long."""
+        """Write the head, and a checkpoint in place of a log that has become long."""
         if new_base or self._is_long(head):
-            old = [*([] if head.base is None else [head.base]), *head.log]
-            head.base, head.log = self._put(head, shard.to_bytes(), None), []
-            for number in [number for stored in old for number in stored.ids]:
-                self.pieces.removeKey((number,))
+            self._write_base(head, shard)
         self._write_head(head, shard)
         copies.put(head, shard)
+
+    def _write_base(self, head: Head, shard: Shard) -> None:
+        """A checkpoint of the shard, in place of the one before and the log."""
+        told = shard.checkpoint()
+        old = [*([] if head.base is None else [head.base]), *head.log]
+        old += [head.blocks.pop(number) for number in told.gone]
+        head.base, head.log = self._put(head, told.head, None), []
+        head.blocks |= {number: self._put(head, data, None) for number, data in told.blocks.items()}
+        for number in [number for stored in old for number in stored.ids]:
+            self.pieces.removeKey((number,))
 
     def guard(self) -> None:
         """In the group that is no shard: as `read`, so that a checkpoint that does not fit is
@@ -194,6 +208,11 @@ class ShardStore:
             head.next_id += 1
         return stored
 
+    def _block(self, head: Head, number: int) -> bytes:
+        if number not in head.blocks:
+            raise SnapshotError(f"checkpoint: damaged (block {number} is missing)")
+        return self._bytes(head.blocks[number])
+
     def _bytes(self, stored: Stored) -> bytes:
         pieces = [self.pieces.getValue((number,)) for number in stored.ids]
         data = b"".join(bytes(piece[0]) for piece in pieces if piece is not None)
@@ -207,4 +226,5 @@ class ShardStore:
 def _as_json(head: Head) -> bytes:
     told = {**vars(head), "log": [vars(entry) for entry in head.log]}
     told["base"] = None if head.base is None else vars(head.base)
+    told["blocks"] = {number: vars(stored) for number, stored in head.blocks.items()}
     return json.dumps(told).encode()
