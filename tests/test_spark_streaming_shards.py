@@ -7,6 +7,7 @@ kept, have to give the answers that one local run gives.
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -96,9 +97,9 @@ class Query:
         for part in parts:
             self.newest = max([self.newest, *part["t"].to_pylist()])
 
-    def lull(self):
+    def lull(self, ms=10_000):
         """No rows, and no more rows ever before this."""
-        self.newest = 10_000
+        self.newest = ms
         self._go_on()
 
     def output(self, column):
@@ -322,3 +323,33 @@ def test_times_are_whole_milliseconds():
         ms([2**60], pa.int64())
     with pytest.raises(DataError, match="null in 1 of 2 rows"):
         ms([None, 1], pa.int64())
+
+
+def test_rows_of_long_windows_are_written_once_more_and_not_again(monkeypatch):
+    monkeypatch.setattr(state, "LOG_BYTES", 20_000)
+    monkeypatch.setattr("mta.ledger.LEAST_ROWS", 500)
+    spec = mta.rolling("4000i", on="t", by="k").watermark("10i").agg(s=agg.sum("x"), n=agg.count())
+    query, rng = Query(spec, shards=1), np.random.default_rng(2)
+    batches = []
+    for start in range(100, 9000, 300):
+        t = np.arange(start, start + 300)
+        k = rng.choice(["a", "b", "c"], 300)
+        rows = {"t": t, "k": k, "x": rng.normal(size=300), "i": t}
+        batches.append(pa.table(rows, schema=SCHEMA))
+    written: dict[int, bytes] = {}
+    for number, batch in enumerate(batches):
+        query.run([batch])
+        pieces = query.tester.handle.map_states["pieces"].state[0]
+        for key, value in pieces.items():
+            assert written.setdefault(key, value) == value  # a piece is never another one
+        if number % 7 == 3:
+            state.COPIES.held.clear()  # as where a worker is new
+    head = query.tester.processor.store.read()
+    assert len(head.blocks) > 3
+    assert head.bytes == sum(len(value[0]) for value in pieces.values())
+    raw = 16 * 4000  # a time and a value of each row inside
+    assert sum(stored.bytes for stored in head.blocks.values()) < 1.3 * raw
+    query.lull(10**5)
+    got = [{name: row[name] for name in ("s", "n")} for row in query.output("answers")]
+    want = replace(spec, progress=None)(pa.concat_tables(batches)).to_pylist()
+    assert comparable(got) == comparable(want)
