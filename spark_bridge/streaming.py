@@ -227,10 +227,12 @@ def _check_watermark(told: Watermark | None) -> None:
     if told is None or told.delay is None:
         raise SpecError("watermark: a stream needs .watermark(delay), as Spark's withWatermark")
     reasons = {
-        "source": "Spark has one watermark for all sources",
+        "source": "Spark has one watermark for all sources, that of combine='max'",
         "max_ahead": "Spark's watermark believes every row",
         "punctuation": "Spark's watermark is told by times only",
     }
+    if told.combine == "max":  # the greatest of the greatest times, whoever is silent
+        del reasons["source"]
     for option, reason in reasons.items():
         if getattr(told, option) is not None:
             raise SpecError(f"{option}: {reason}; leave it out")

@@ -46,3 +46,12 @@ def spark():
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def rocksdb(spark):
+    """What streams need of the session, for one test."""
+    from spark_streams import session_of_streams
+
+    with session_of_streams(spark):
+        yield

@@ -6,11 +6,9 @@ A file is a micro-batch. (What needs no query is in test_spark_streaming_shards.
 from __future__ import annotations
 
 import datetime as dt
-import os
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import mta
@@ -20,72 +18,11 @@ from mta.errors import ColumnError, SpecError
 spark_bridge = pytest.importorskip("spark_bridge", reason="the [spark] extra is not installed")
 pytest.importorskip("google.protobuf", reason="Spark needs it for state in Python")
 from spark_bridge import streaming  # noqa: E402
+from spark_streams import Source  # noqa: E402
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("rocksdb")]
 
-PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-OPTIONS = {
-    "spark.sql.streaming.stateStore.providerClass": PROVIDER,
-    "spark.sql.shuffle.partitions": "2",
-}
 FAR = dt.datetime(2100, 1, 1, tzinfo=dt.timezone.utc)  # a row there makes all others final
-
-
-@pytest.fixture(autouse=True)
-def rocksdb(spark):
-    before = {name: spark.conf.get(name, None) for name in OPTIONS}
-    for name, value in OPTIONS.items():
-        spark.conf.set(name, value)
-    yield
-    for name, value in before.items():
-        spark.conf.unset(name) if value is None else spark.conf.set(name, value)
-
-
-class Source:
-    """A directory of files, each a micro-batch, and what queries over it have given."""
-
-    def __init__(self, spark, path):
-        self.spark, self.path = spark, path
-        (path / "in").mkdir()
-        self.files, self.batches, self.progress = 0, {}, []
-        self.schema = None
-
-    def put(self, table):
-        """One more micro-batch."""
-        name = self.path / "in" / f"{self.files:04}.parquet"
-        pq.write_table(table, name.with_suffix(".tmp"))
-        os.utime(name.with_suffix(".tmp"), (1e9 + self.files,) * 2)
-        name.with_suffix(".tmp").rename(name)
-        self.files += 1
-        if self.schema is None:
-            self.schema = self.spark.read.parquet(str(name)).schema
-
-    def read(self):
-        """The stream of what was put, and will be."""
-        reader = self.spark.readStream.schema(self.schema).option("maxFilesPerTrigger", 1)
-        return reader.option("pathGlobFilter", "*.parquet").parquet(str(self.path / "in"))
-
-    def answer(self, spec, fails_in=None, **options):
-        """All that a query gives of what was put since the last one; exactly once by its number."""
-
-        def write(frame, number):
-            rows = frame.toArrow()
-            if number == fails_in:
-                raise RuntimeError("the sink is full")
-            self.batches[number] = rows
-
-        query = (
-            spark_bridge.apply(spec, self.read(), shards=3, **options)
-            .writeStream.foreachBatch(write)
-            .option("checkpointLocation", str(self.path / "checkpoint"))
-            .trigger(availableNow=True)
-            .start()
-        )
-        try:
-            query.awaitTermination()
-        finally:
-            self.progress += query.recentProgress
-        return pa.concat_tables(self.batches.values())
 
 
 @pytest.fixture
