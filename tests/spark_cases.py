@@ -35,7 +35,7 @@ def trailing(case: Case, aggs: dict, run: Callable) -> None:
 RUNNERS = {**ATTEMPTS, "rolling": trailing, "rows": trailing}
 
 
-class Asked(Exception):  # noqa: N818
+class Asked(Exception):
     """What a runner wants answered; it is no error, but how the runner is left."""
 
 
@@ -118,6 +118,10 @@ class Group(NamedTuple):
     @property
     def id(self) -> str:
         return "+".join(member.case.id for member in self.members)
+
+    @property
+    def window(self) -> str:
+        return self.members[0].case.window
 
     def asks(self) -> tuple[Any, list[pa.Table]]:
         """One spec for all, and the rows of each case."""

@@ -19,10 +19,11 @@ OPTIONS = {
 
 
 @contextmanager
-def session_of_streams(spark: Any) -> Iterator[None]:
-    """The options that streams need, for a while."""
-    before = {name: spark.conf.get(name, None) for name in OPTIONS}
-    for name, value in OPTIONS.items():
+def session_of_streams(spark: Any, more: dict[str, str] | None = None) -> Iterator[None]:
+    """The options that streams need, and more, for a while."""
+    options = OPTIONS | (more or {})
+    before = {name: spark.conf.get(name, None) for name in options}
+    for name, value in options.items():
         spark.conf.set(name, value)
     yield
     for name, value in before.items():

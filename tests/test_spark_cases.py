@@ -1,8 +1,8 @@
 """The shared cases on Spark, batch and streaming, with the exact answers that each expects.
 
-In batch every case is a job of its own. As streams, those of one window share a query
-(`spark_cases`), and those about time itself have one each: a micro-batch ends wherever Spark's
-watermark, which goes on between micro-batches, would differ from one that goes on with every row.
+Those of one window share a job or a query (`spark_cases`). Those about time have a query each: a
+micro-batch ends wherever Spark's watermark, which goes on between micro-batches, would differ from
+one that goes on with every row.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from case_specs import ALL_CASES, OTHERS, TRAILING, aggregates, modes, not_yet, spec_of, verify
+from case_specs import ALL_CASES, TRAILING, aggregates, modes, not_yet, spec_of, verify
 from case_vocabulary import Case, as_times, time_unit, typed_columns
 from kinds import build, read
 from mta.errors import DataError, SpecError
-from other_windows import ATTEMPTS, assert_streamed, stream_spec
+from other_windows import assert_streamed, stream_spec
 from spark_cases import Group, asked, groups
 
 spark_bridge = pytest.importorskip("spark_bridge", reason="the [spark] extra is not installed")
@@ -29,11 +29,6 @@ from spark_streams import Source, session_of_streams  # noqa: E402
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("rocksdb")]
 
 # ---- batch -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("case", modes(TRAILING))
-def test_trailing_over_ticks(case, spark):
-    verify(case, on_spark(spark, spec_of(case), typed_columns(case)))
 
 
 def fits_spark(case: Case) -> bool:
@@ -59,26 +54,18 @@ def on_spark(spark, spec, columns: dict) -> list[dict]:
     return [{name: row[name] for name in names} for row in rows]
 
 
+ROWS = ("rolling", "rows", "count_hop")
 BY_NUMBER = ("hopping", "tumbling", "calendar")
+IN_BATCH = groups([c for c in ALL_CASES if c.window in {*BY_NUMBER, *ROWS}], 2**63)
 
 
-@pytest.mark.parametrize("case", modes(OTHERS, lambda case: case.window in BY_NUMBER))
-def test_windows_by_number(case, spark):
-    def run(spec, columns):
-        frame = spark.createDataFrame(build("pyarrow", columns))
-        return read(spark_bridge.apply(spec, frame).toArrow())
-
-    ATTEMPTS[case.window](case, aggregates(case), run)
-
-
-@pytest.mark.parametrize("case", modes(OTHERS, lambda case: case.window == "count_hop"))
-def test_some_rows_of_a_key(case, spark):
-    def run(spec, columns):
-        number = ("int64", list(range(len(columns["ts"][1]))))
-        frame = spark.createDataFrame(build("pyarrow", columns | {"row": number}))
-        return read(spark_bridge.apply(spec, frame).toArrow().sort_by("row"))
-
-    ATTEMPTS[case.window](case, aggregates(case), run)
+@pytest.mark.parametrize("group", modes(IN_BATCH))
+def test_every_kind_of_window_in_batch(group, spark):
+    spec, tables = group.asks()
+    frame = spark.createDataFrame(pa.concat_tables(tables, promote_options="default"))
+    answers = spark_bridge.apply(spec, frame).toArrow()
+    for member in group.members:
+        member.check(answers)
 
 
 # ---- what no stream of Spark can answer --------------------------------------------------------
@@ -119,7 +106,7 @@ def refused(case: Case) -> str | None:
     return next((name for name, told in REFUSED.items() if told.applies(case)), None)
 
 
-KINDS = {*BY_NUMBER, "rolling", "rows", "count_hop", "stream"}
+KINDS = {*BY_NUMBER, *ROWS, "stream"}
 STREAMED = [case for case in ALL_CASES if case.window in KINDS and not not_yet(case)]
 
 
@@ -148,6 +135,10 @@ def stream_asks(case: Case) -> tuple[Any, dict]:
 
 # ---- streams: windows of all kinds, in groups --------------------------------------------------
 
+CHEAP = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
 AT_ONCE = 4  # queries: while one begins, another one can run
 PIECES = 2  # micro-batches of a case
 GROUPS = groups(
@@ -167,8 +158,9 @@ def feed(group: Group, source: Source) -> Any:
     unit = "s" if pa.types.is_timestamp(pieces[0]["ts"].type) else "i"
     far = newest + 3 * (delay + abs(newest)) + 10**6
     last = pa.table({"ts": pa.array([far]).cast(pieces[0]["ts"].type), "case": [-1], "row": [-1]})
-    for piece in (*pieces, last):
-        source.put(pa.concat_tables([pieces[0].slice(0, 0), piece], promote_options="default"))
+    empty = pieces[0].slice(0, 0)
+    for piece in (*pieces[:-1], pa.concat_tables([pieces[-1], last], promote_options="default")):
+        source.put(pa.concat_tables([empty, piece], promote_options="default"))
     return spec.watermark(f"{delay}{unit}")
 
 
@@ -201,7 +193,7 @@ def streamed(spark, tmp_path_factory):
             return error
 
     items = [*GROUPS, *ABOUT_TIME]
-    with session_of_streams(spark), ThreadPoolExecutor(AT_ONCE) as pool:
+    with session_of_streams(spark, CHEAP), ThreadPoolExecutor(AT_ONCE) as pool:
         return dict(zip([item.id for item in items], pool.map(outcome, items), strict=True))
 
 
