@@ -24,7 +24,7 @@ pytest.importorskip("google.protobuf", reason="Spark needs it for state in Pytho
 tws = pytest.importorskip("pyspark.sql.streaming.tws_tester")
 
 from spark_bridge import blobs, state, streaming  # noqa: E402
-from spark_bridge.shards import Shard, told_from_outside  # noqa: E402
+from spark_bridge.shards import Shard, delay_ms, told_from_outside  # noqa: E402
 
 AGGS = {"s": agg.sum("x"), "q": agg.median("x"), "n": agg.count(), "l": agg.last("x")}
 KINDS = agg.monoid(lambda x: {x}, lambda a, b: a | b, len, zero=set, gives="int", name="kinds")
@@ -95,7 +95,7 @@ class Query:
             made = self._take(parts)
         self.told.append(made)
         for part in parts:
-            self.newest = max([self.newest, *part["t"].to_pylist()])
+            self.newest = max([self.newest, *blobs.milliseconds(part["t"], "t").tolist()])
 
     def lull(self, ms=10_000):
         """No rows, and no more rows ever before this."""
@@ -108,7 +108,7 @@ class Query:
         return [row for x in found for row in blobs.from_blob(bytes(x)).to_pylist()]
 
     def _go_on(self):
-        now = self.newest - self.spec.progress.delay.amount
+        now = self.newest - delay_ms(self.spec)
         if now > self.tester._currentWatermarkMs:
             self.told.append(self.tester.setWatermark(now))
 
@@ -118,7 +118,8 @@ class Query:
         packed = []
         for number, part in enumerate(parts):
             keyed = bool(streaming.shard_keys(self.spec))
-            codes = [hash(k) % self.shards if keyed else 0 for k in part["k"].to_pylist()]
+            keys = zip(*(part[name].to_pylist() for name in self.spec.by), strict=True)
+            codes = [hash(k) % self.shards for k in keys] if keyed else [0] * len(part)
             rows = part.append_column("shard", pa.array(codes, pa.int32()))
             packed += blobs.pack(part.column_names, "t", number, rows.to_batches())
         if not packed:
