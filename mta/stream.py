@@ -105,6 +105,33 @@ class RollingStream(PushedStream[Rolling]):
         """
         return super().push(data)
 
+    def peek(self) -> Any:
+        """The answers of the rows that wait, as if no more rows came; None before a push.
+
+        Nothing changes by it: these answers come again, as `push` and `advance` give them, when
+        they are final. Until then rows that come may change them. Cost: as that of giving them.
+
+        Raises
+        ------
+        OverflowError
+            An integer answer does not fit.
+        """
+        if self.frame is None:
+            return None
+        before = self._mark()
+        try:
+            made = (
+                self._feed(None, self.now, True)
+                if self.reorder is None
+                else self._release(EVER, True)
+            )
+            answers = self._assemble(made)
+            rows = self.answered_rows
+        finally:
+            self._go_back(before)
+        self.answered_rows = rows
+        return answers
+
     def state(self) -> dict[str, Any]:
         """What it holds: keys, rows inside windows, rows waiting for an answer, the watermark in
         ticks (None: there is none), and how many rows have come, and come late."""

@@ -279,3 +279,44 @@ def test_times_keep_their_type():
     assert got["t"].dtype == ts.dtype
     assert got["t"].to_list() == ts.to_list()[:1]
     assert op.late()["t"].to_list() == ts.to_list()[1:]
+
+
+# ------------------------------------------------------------------------- answers ahead of time
+
+
+@given(data(max_size=16, keys=("string", "int64")), DELAYS, st.data())
+def test_a_peek_gives_what_a_batch_so_far_would_and_changes_nothing(sample, delay, draws):
+    spec = over_time(draws).watermark(f"{delay}i")
+    names = [name for name, _ in spec.aggs]
+    ts = sample.columns["t"][1]
+    cuts = draws.draw(st.lists(st.integers(0, len(ts)), max_size=4))
+    plain, given_so_far = spec.stream(), []
+    with tracks_at(draws.draw(TRACK_COSTS)):
+        op = spec.stream()
+        for start, stop in pairwise([0, *sorted(cuts), len(ts)]):
+            piece = build("pyarrow", cut(sample.columns, start, stop))
+            got, want = read(op.push(piece)), read(plain.push(piece))
+            assert as_text(got, "pyarrow") == as_text(want, "pyarrow")
+            given_so_far += got
+            ahead = read(op.peek())
+            so_far = only(sample.columns, on_time(ts[:stop], delay))
+            batch = read(replace(spec, progress=None)(build("pyarrow", so_far)))
+            told = [{name: row[name] for name in names} for row in [*given_so_far, *ahead]]
+            batch = [{name: row[name] for name in names} for row in batch]
+            assert sorted(as_text(told, "pyarrow")) == sorted(as_text(batch, "pyarrow"))
+        assert op.state() == plain.state()
+        assert as_text(read(op.finish()), "pyarrow") == as_text(read(plain.finish()), "pyarrow")
+
+
+def test_a_peek_says_which_rows_and_raises_where_an_answer_does_not_fit():
+    spec = mta.rolling("9i", on="t").watermark("5i").agg(s=agg.sum("x"))
+    op = spec.stream()
+    assert op.peek() is None
+    op.push({"t": np.array([7, 3, 20]), "x": np.array([1, 2, 3])})
+    assert op.answered_rows.tolist() == [0, 1]
+    assert op.peek()["t"].tolist() == [20]
+    assert op.answered_rows.tolist() == [2]
+    op.push({"t": np.array([19]), "x": np.array([2**63 - 1])})
+    with pytest.raises(OverflowError):
+        op.peek()
+    assert op.push({"t": np.array([24]), "x": np.array([0])})["t"].tolist() == []
