@@ -1,12 +1,15 @@
 """Batch windows on Spark, ours beside Spark's own: ``python -m asv_benchmarks.spark_batch``.
 
-Wall clock of whole jobs on ``local[2]`` with a noop sink, warm, the least of the repeats. What
-Spark's own plans take too long for runs over a share of the keys; rates are of the rows it read.
+Whole jobs on ``local[2]`` with a noop sink, warm, the least of the repeats: wall clock, and CPU time
+of Spark and its Python workers, which other work on the machine disturbs less. What Spark's own
+plans take too long for runs over a share of the keys; rates are of the rows it read.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
+import math
 import os
 import sys
 import tempfile
@@ -19,17 +22,20 @@ import mta
 from mta import agg
 
 SIX = ("count", "sum", "mean", "min", "max", "std")
+MORE = ("first", "last", "product", "longest_run")
 RANGES = (60, 250, 1000, 4000)
+TREE = "spark.sql.window.segmentTree.enabled"
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is measured: `share` of the keys are read."""
+    """What is measured: `share` of the keys are read; Spark's segment tree is on, or off."""
 
     subject: str
     who: str
     share: float
     make: Callable[[Any], Any]
+    tree: bool = True
 
 
 def main() -> None:
@@ -63,7 +69,6 @@ def session() -> Any:
         "spark.driver.host": "127.0.0.1",
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.window.segmentTree.enabled": "true",
     }
     builder = SparkSession.builder.master("local[2]").appName("mta-bench")
     for name, value in settings.items():
@@ -89,29 +94,83 @@ def written(spark: Any, options: Any, folder: str) -> Any:
 
 
 def show(job: Job, rows: Any, options: Any) -> None:
-    """Run a job some times, and print its rate."""
+    """Run a job some times, and print its rate and its price."""
+    rows.sparkSession.conf.set(TREE, str(job.tree).lower())
     frame = job.make(rows.where(f"k < {job.share * options.keys}"))
-    best = min(_seconds(frame) for _ in range(options.repeats))
-    rate = job.share * options.rows / best
-    load = os.getloadavg()[0]
+    runs = [measured(frame) for _ in range(options.repeats)]
+    seconds, cpu = (min(times) for times in zip(*runs, strict=True))
+    count = job.share * options.rows
     print(
-        f"{job.subject:28s} {job.who:24s} {rate / 1e6:8.3f} M rows/s "
-        f"{best:6.2f} s, {job.share:4.0%} of the rows, load {load:.1f}",
+        f"{job.subject:28s} {job.who:24s} {count / seconds / 1e6:8.3f} M rows/s "
+        f"{1e9 * cpu / count:9.0f} ns of CPU a row; {seconds:6.2f} s, {job.share:5.1%} of the rows, "
+        f"load {os.getloadavg()[0]:.1f}",
         flush=True,
     )
 
 
-def _seconds(frame: Any) -> float:
-    start = time.perf_counter()
+def measured(frame: Any) -> tuple[float, float]:
+    """Wall clock and CPU seconds of a job."""
+    start, before = time.perf_counter(), cpu_seconds()
     frame.write.format("noop").mode("overwrite").save()
-    return time.perf_counter() - start
+    return time.perf_counter() - start, cpu_seconds() - before
+
+
+def cpu_seconds() -> float:
+    """Of this process and all that come from it, by Linux's /proc; elsewhere nothing."""
+    if not os.path.isdir("/proc/self"):
+        return math.nan
+    spent, children = {}, {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                fields = file.read().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        spent[pid] = sum(map(int, fields[11:15]))  # its own and its dead children's
+        children.setdefault(fields[1], []).append(pid)
+    total, found = 0, [str(os.getpid())]
+    while found:
+        pid = found.pop()
+        total += spent.get(pid, 0)
+        found += children.get(pid, [])
+    return total / float(os.sysconf("SC_CLK_TCK"))
 
 
 def jobs() -> Iterator[Job]:
     """Everything that is measured, in order."""
     yield Job("scan", "spark", 1.0, lambda rows: rows)
+    yield from _passing_jobs()
     yield from _periodic_jobs()
     yield from _trailing_jobs()
+    yield from _slow_jobs()
+
+
+# ---- the way alone ---------------------------------------------------------------------------
+
+
+def _passing_jobs() -> Iterator[Job]:
+    """What it costs to bring rows to Python and back, sorted, and with answers that cost nothing."""
+    for answers in (0, 1, 6, 10, 24):
+        yield Job("identity", f"mapInArrow, {answers} answers", 1.0, _identity(answers))
+
+
+def _identity(answers: int) -> Callable[[Any], Any]:
+    def make(rows: Any) -> Any:
+        from pyspark.sql import types as T
+
+        more = [f"a{number}" for number in range(answers)]
+        doubles = [T.StructField(name, T.DoubleType()) for name in more]
+
+        def run(batches: Iterator[Any]) -> Iterator[Any]:
+            for batch in batches:
+                for name in more:
+                    batch = batch.append_column(name, batch.column(2))
+                yield batch
+
+        placed = rows.repartition("k").sortWithinPartitions("k", "ts")
+        return placed.mapInArrow(run, T.StructType(rows.schema.fields + doubles))
+
+    return make
 
 
 # ---- windows by number -----------------------------------------------------------------------
@@ -184,6 +243,7 @@ def _trailing_jobs() -> Iterator[Job]:
         ]
         return lambda rows: spark_bridge.apply(specs, rows)
 
+    yield Job("trailing 1000 s, 10 answers", "mta", 1.0, ours((*SIX, *MORE), (1000,)))
     for subject, functions, ranges, share in (
         ("trailing 1000 s, sum", ("sum",), (1000,), 1.0),
         ("trailing 1000 s, 6 answers", SIX, (1000,), 0.5),
@@ -195,23 +255,83 @@ def _trailing_jobs() -> Iterator[Job]:
 
 def _native_trailing(functions: tuple[str, ...], ranges: tuple[int, ...]) -> Callable[[Any], Any]:
     def make(rows: Any) -> Any:
-        from pyspark.sql import Window
-        from pyspark.sql import functions as F
-
-        rows = rows.withColumn("us", F.unix_micros("ts"))
         for length in ranges:
-            over = Window.partitionBy("k").orderBy("us").rangeBetween(-(length * 10**6) + 1, 0)
             for fn in functions:
-                rows = rows.withColumn(f"{fn}_{length}", _native_function(fn)("x").over(over))
+                made = functools.partial(_native_function(fn), "x")
+                rows = _over(rows, length, f"{fn}_{length}", made)
         return rows.drop("us")
 
     return make
+
+
+def _over(rows: Any, length: int, name: str, answer: Callable[[], Any]) -> Any:
+    """With Spark's answer over so many seconds beside every row, and the time in microseconds."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    rows = rows.withColumn("us", F.unix_micros("ts"))
+    over = Window.partitionBy("k").orderBy("us").rangeBetween(-(length * 10**6) + 1, 0)
+    return rows.withColumn(name, answer().over(over))
 
 
 def _native_function(fn: str) -> Any:
     from pyspark.sql import functions as F
 
     return {"mean": F.avg, "std": F.stddev}.get(fn) or getattr(F, fn)
+
+
+# ---- where Spark has no segment tree, or has it off ------------------------------------------
+
+
+def _slow_jobs() -> Iterator[Job]:
+    from pyspark.sql import functions as F
+
+    for subject, asked, native, share in (
+        ("1000 rows, skewness", agg.skew("x", bias=True), F.skewness, 0.02),
+        ("1000 rows, median", agg.median("x"), F.median, 0.005),
+        ("1000 rows, percentile_approx", agg.median("x"), _approximately, 0.02),
+        ("1000 rows, count_distinct", agg.count_distinct("i"), _distinct, 0.01),
+    ):
+        yield Job(subject, "mta", 1.0, _one_answer(asked, None))
+        yield Job(subject, "spark", share, _one_native(native, asked.column, None))
+    for share, who, make in (
+        (1.0, "mta", _one_answer(agg.sum("x"), 100)),
+        (0.02, "spark, no segment tree", _one_native(F.sum, "x", 2)),
+    ):
+        yield Job("10000 rows, sum", who, share, make, tree=False)
+
+
+def _one_answer(asked: Any, keys: int | None) -> Callable[[Any], Any]:
+    """Over 1,000 s; keys: so many only, and so more rows a second."""
+    import spark_bridge
+
+    spec = mta.rolling("1000s", on="ts", by="k").agg(answer=asked)
+    return lambda rows: spark_bridge.apply(spec, _fewer_keys(rows, keys))
+
+
+def _one_native(native: Any, column: str, keys: int | None) -> Callable[[Any], Any]:
+    def make(rows: Any) -> Any:
+        rows = _fewer_keys(rows, keys)
+        return _over(rows, 1000, "answer", lambda: native(column)).drop("us")
+
+    return make
+
+
+def _fewer_keys(rows: Any, keys: int | None) -> Any:
+    return rows if keys is None else rows.withColumn("k", rows["k"] % keys)
+
+
+def _approximately(column: str) -> Any:
+    from pyspark.sql import functions as F
+
+    return F.percentile_approx(column, 0.5)
+
+
+def _distinct(column: str) -> Any:
+    """Spark has no count(distinct) over windows; this is what people write."""
+    from pyspark.sql import functions as F
+
+    return F.size(F.collect_set(column))
 
 
 if __name__ == "__main__":

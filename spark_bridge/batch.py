@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -24,7 +25,7 @@ from spark_bridge import streaming
 from spark_bridge.panes import PanePlan, no_panes, pane_start, poor_panes
 from spark_bridge.periods import Lower, Told, answer_periods
 from spark_bridge.schemas import periodic_schema, rolling_schema
-from spark_bridge.worker import answer_batches
+from spark_bridge.worker import answer_batches, answer_columns, gathered
 
 PLANS = ("auto", "rows", "panes")
 
@@ -152,12 +153,52 @@ def _check_together(specs: list[Spec]) -> None:
 
 def _rolling(specs: list[Rolling], sdf: DataFrame) -> DataFrame:
     schema = rolling_schema(specs, sdf.schema)
+    rows = _sorted(specs[0], _numbered(sdf), sdf.columns)
+    if beside_rows(specs):
+        return _beside_rows(specs, rows, sdf.columns, schema)
     names = sdf.columns
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
-        return answer_batches(specs, names, batches)
+        return answer_batches(specs, names, gathered(batches))
 
-    return _sorted(specs[0], _numbered(sdf), names).mapInArrow(run, schema)
+    return rows.mapInArrow(run, schema)
+
+
+def beside_rows(specs: list[Rolling]) -> bool:
+    """Whether workers give the answers alone, and Spark puts them beside the rows.
+
+    PySpark before 4.1 has no such functions, and they answer every row.
+    """
+    return specs[0].every is None and hasattr(F, "arrow_udf")
+
+
+def _beside_rows(
+    specs: list[Rolling], rows: DataFrame, names: list[str], schema: T.StructType
+) -> DataFrame:
+    """The rows stay in Spark; workers get the columns that are read."""
+    read = read_columns(specs)
+    sent = [f"c{names.index(name)}" for name in read]
+    if not read:  # how many rows there are
+        read, sent = ["\0arrival"], rows.columns[-1:]
+    answers = [
+        T.StructField(f"a{i}", field.dataType)
+        for i, field in enumerate(schema.fields[len(names) :])
+    ]
+
+    # The hints tell Spark of which kind it is.
+    def run(columns: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        return answer_columns(specs, read, columns)
+
+    # It depends on the rows before, so Spark must not drop the sort, nor let filters go before it.
+    function = F.arrow_udf(run, T.StructType(answers))
+    carried = rows.columns[: len(names)]
+    made = rows.select(*carried, function.asNondeterministic()(*sent).alias("answers"))
+    return made.select(*carried, "answers.*").toDF(*schema.names)
+
+
+def read_columns(specs: Sequence[Spec]) -> list[str]:
+    """The columns that one of the specs reads."""
+    return list(dict.fromkeys(name for spec in specs for name in columns_of(spec)))
 
 
 # ---- windows by number -----------------------------------------------------------------------
@@ -227,7 +268,7 @@ def _answered(
     rows = rows.select(*read, *more, *(number if arrival else []))
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
-        return answer_periods(spec, names, batches, lower)
+        return answer_periods(spec, names, gathered(batches), lower)
 
     return _sorted(spec, rows, names, arrival).mapInArrow(run, schema)
 

@@ -31,10 +31,10 @@ from mta.pane_rows import no_partials
 from mta.periodic import Landmark, Periodic
 from mta.plan import Plan
 from mta.push import EVER, NEVER
-from mta.rows import Chunk, Coders, KeptRows
+from mta.rows import Chunk, KeptRows
 from mta.slider import AnswerOverflowError, KeyedAnswers, Slider, taken_answer
 from mta.threads import slide_in_threads
-from spark_bridge.worker import KeyedRun, as_batches, bad_item, named_tables
+from spark_bridge.worker import KeyedRun, Piece, Reader, as_batches, bad_item, named_tables
 
 # About so many windows are answered at a time, whatever their number.
 MOST_WINDOWS = 1 << 17
@@ -80,13 +80,14 @@ def _lowered(tables: Iterable[pa.Table], lower: Lower | None) -> Iterator[pa.Rec
         yield from as_batches([table if lower is None else lower(table)])
 
 
-class PeriodicRun(KeyedRun):
+class PeriodicRun(KeyedRun[pa.Table]):
     """Answers every window of every key."""
 
-    spec: Periodic
-
     def __init__(self, spec: Periodic) -> None:
-        super().__init__(spec)
+        super().__init__(spec.by)
+        self.spec = spec
+        self.reader = Reader(spec)
+        self.plan = self.reader.plan
         self.told: list[Any] = []
         self.times: list[int] = []  # what was told, in ticks
         self.key: pa.Table | None = None  # its columns, of the key at hand
@@ -100,19 +101,20 @@ class PeriodicRun(KeyedRun):
 
     def _begin(self, table: pa.Table) -> None:
         self.key, self.open = table.select(list(self.spec.by)).slice(0, 1), None
-        self.coders = Coders(self.plan)
+        self.reader.start_over()
         self.empty = table.slice(0, 0)
 
     def _continue(self, table: pa.Table, final: bool) -> Iterator[pa.Table]:
-        frame, columns, ts = self._read(table)
+        piece = Piece(table)
+        columns, ts = self.reader.read(piece)
         assert ts is not None
         if self.open is None:
-            self.open = self._open(frame, columns, ts)
-        chunk = self._chunk(frame, columns, table)
-        for answers in self.open.take(frame, chunk, ts, final):
+            self.open = self._open(piece.frame, columns, ts)
+        chunk = self.reader.chunk(piece, columns)
+        for answers in self.open.take(piece.frame, chunk, ts, final):
             yield self._table(answers)
         if isinstance(self.open, KeyWindows):
-            self.coders.forget_the_gone([self.open.rows])
+            self.reader.coders.forget_the_gone([self.open.rows])
 
     def _end(self) -> Iterator[pa.Table]:
         return self._continue(self.empty, final=True)
@@ -137,23 +139,23 @@ class PeriodicRun(KeyedRun):
         )
 
     def _axis(self, ts: Ints) -> WindowAxis:
-        assert self.ticks is not None
+        ticks = self.reader.ticks
         if self.told and not self.times:
             self.times = [
-                int(time_values(arrow_column(str(self.spec.on), c), self.ticks)[0])
-                for c in self.told
+                int(time_values(arrow_column(str(self.spec.on), c), ticks)[0]) for c in self.told
             ]
-        return WindowAxis(self.spec, self.ticks, self.times[0] if self.times else None)
+        return WindowAxis(self.spec, ticks, self.times[0] if self.times else None)
 
     # ------------------------------------------------------------------------ whole keys
 
     def _whole_keys(self, table: pa.Table, offsets: Ints) -> Iterator[pa.Table]:
-        frame, columns, ts = self._read(table)
+        piece = Piece(table)
+        ts = self.reader.read(piece)[1]
         assert ts is not None
         axis = self._axis(ts)
         most = self._most_windows(axis, ts, offsets)
         if most.sum() <= MOST_WINDOWS:
-            yield self._answer(axis, table, frame, columns, ts, offsets)
+            yield self._answer(axis, piece, offsets)
             return
         for first, stop in _stretches(most):
             part = table.slice(offsets[first], offsets[stop] - offsets[first])
@@ -162,7 +164,7 @@ class PeriodicRun(KeyedRun):
                 yield from self._continue(part, final=True)
             else:
                 inside = offsets[first : stop + 1] - offsets[first]
-                yield self._answer(axis, part, *self._read(part), inside)
+                yield self._answer(axis, Piece(part), inside)
 
     def _most_windows(self, axis: WindowAxis, ts: Ints, offsets: Ints) -> NDArray[np.float64]:
         """At most so many windows has each key."""
@@ -180,11 +182,9 @@ class PeriodicRun(KeyedRun):
         last = np.array(self.times[-1:], np.int64)
         return landmark_end(axis.extents(last), last)
 
-    def _answer(
-        self, axis: WindowAxis, table: pa.Table, frame: ArrowFrame, columns: dict[str, Column],
-        ts: Ints | None, offsets: Ints,
-    ) -> pa.Table:  # fmt: skip
+    def _answer(self, axis: WindowAxis, piece: Piece, offsets: Ints) -> pa.Table:
         """The windows of keys that are there as a whole."""
+        (columns, ts), frame = self.reader.read(piece), piece.frame
         assert ts is not None
         offsets, extents = np.ascontiguousarray(offsets), axis.extents(ts)
         last = self._landmark_end(axis) if isinstance(self.spec, Landmark) else None
@@ -193,7 +193,7 @@ class PeriodicRun(KeyedRun):
         try:
             raw = slide_in_threads(self.plan, columns, rows, lambda: GivenBounds(lo, hi), None, 1)
         except BadItemError as error:
-            raise bad_item(error, table) from None
+            raise bad_item(error, piece.table) from None
         except AnswerOverflowError as error:
             raise _overflow(error, axis, extents, wid) from None
         firsts = offsets[:-1][group]

@@ -119,10 +119,11 @@ def test_memory_is_bounded_by_the_window_and_not_by_the_key():
     for start in range(0, 100_000, 1000):
         rows = {"t": np.arange(start, start + 1000), "x": np.ones(1000)}
         list(run.feed(pa.table(rows)))
-        assert len(run.waiting) <= 1
-        assert run.track.received - run.track.answered <= 1
-        assert len(run.track.times) <= 60
-        assert run.track.rows.end - run.track.rows.first <= 80
+        lane = run.lanes[0]
+        assert lane.ready == 0
+        assert lane.track.received - lane.track.answered <= 1
+        assert len(lane.track.times) <= 60
+        assert lane.track.rows.end - lane.track.rows.first <= 80
 
 
 def test_a_null_time_fails_the_partition_by_name():
