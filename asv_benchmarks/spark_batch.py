@@ -1,8 +1,8 @@
 """Batch windows on Spark, ours beside Spark's own: ``python -m asv_benchmarks.spark_batch``.
 
-Whole jobs on ``local[2]`` with a noop sink, warm, the least of the repeats: wall clock, and CPU time
-of Spark and its Python workers, which other work on the machine disturbs less. What Spark's own
-plans take too long for runs over a share of the keys; rates are of the rows it read.
+Whole jobs on ``local[2]`` with a noop sink, warm, the least of the repeats: wall clock, and CPU
+time of Spark and its Python workers, which other work on the machine disturbs less. What Spark's
+own plans take too long for runs over a share of the keys; rates are of the rows it read.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ def show(job: Job, rows: Any, options: Any) -> None:
     count = job.share * options.rows
     print(
         f"{job.subject:28s} {job.who:24s} {count / seconds / 1e6:8.3f} M rows/s "
-        f"{1e9 * cpu / count:9.0f} ns of CPU a row; {seconds:6.2f} s, {job.share:5.1%} of the rows, "
-        f"load {os.getloadavg()[0]:.1f}",
+        f"{1e9 * cpu / count:9.0f} ns of CPU a row; {seconds:6.2f} s, "
+        f"{job.share:5.1%} of the rows, load {os.getloadavg()[0]:.1f}",
         flush=True,
     )
 
@@ -149,7 +149,7 @@ def jobs() -> Iterator[Job]:
 
 
 def _passing_jobs() -> Iterator[Job]:
-    """What it costs to bring rows to Python and back, sorted, and with answers that cost nothing."""
+    """What it costs to bring rows to Python and back, with answers that cost nothing."""
     for answers in (0, 1, 6, 10, 24):
         yield Job("identity", f"mapInArrow, {answers} answers", 1.0, _identity(answers))
 

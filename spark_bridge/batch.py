@@ -1,8 +1,9 @@
 """apply() on batch DataFrames: trailing windows and windows by number.
 
-The plan is ``repartition(by)`` → ``sortWithinPartitions(by, on, arrival)`` → ``mapInArrow``; where
-Spark can aggregate panes (`spark_bridge.panes`), they are what is shuffled. Only the public
-DataFrame API is used, so it runs on classic Spark and on Spark Connect.
+The plan is ``repartition(by)`` → ``sortWithinPartitions(by, on, arrival)`` → an Arrow UDF, which
+gives answers beside rows that stay in Spark, or ``mapInArrow``, where there is not one answer for
+each row. Where Spark can aggregate panes (`spark_bridge.panes`), they are what is shuffled. Only
+the public DataFrame API is used, so it runs on classic Spark and on Spark Connect.
 """
 
 from __future__ import annotations
@@ -24,14 +25,20 @@ from mta.specs import Rolling, Spec, Streamed
 from spark_bridge import streaming
 from spark_bridge.panes import PanePlan, no_panes, pane_start, poor_panes
 from spark_bridge.periods import Lower, Told, answer_periods
-from spark_bridge.schemas import periodic_schema, rolling_schema
+from spark_bridge.schemas import periodic_schema, quoted, rolling_schema
+from spark_bridge.slices import MINE, Slices
 from spark_bridge.worker import answer_batches, answer_columns, gathered
 
 PLANS = ("auto", "rows", "panes")
 
 
 def apply(
-    spec: Spec | Sequence[Spec], sdf: DataFrame, *, plan: str = "auto", **options: Any
+    spec: Spec | Sequence[Spec],
+    sdf: DataFrame,
+    *,
+    plan: str = "auto",
+    slices: Any = None,
+    **options: Any,
 ) -> DataFrame:
     """The answers of a spec over a Spark DataFrame.
 
@@ -46,6 +53,8 @@ def apply(
         - "panes": what Spark has aggregated them to for each key and pane, of length
           gcd(range, slide); for counts, sums and means of integers, and extremes
         - "auto" (default): panes where they can be had and are likely to pay; `explain` says why
+    slices : of trailing windows over time in batch: a length of time, like "7d", to cut each key
+        by, so that several workers share the rows of one key; see the notes
     options : of streams only; see ``spark_bridge.streaming.apply``, which answers them
 
     Returns
@@ -72,23 +81,35 @@ def apply(
     Notes
     -----
     One shuffle by the key columns; without `by`, all rows go through one worker. A worker holds
-    one Arrow batch (``spark.sql.execution.arrow.maxRecordsPerBatch``) and the open windows of one
-    key, however large a key is (of a landmark window: a partial aggregate, or all rows where there
+    some Arrow batches (32,768 rows or 8 MB, or one batch of
+    ``spark.sql.execution.arrow.maxRecordsPerBatch``) and the open windows of one key, however
+    large a key is (of a landmark window: a partial aggregate, or all rows where there
     is none). Rows of one key and one time keep the order of the DataFrame's partitions.
+
+    With `slices`, a worker gets a slice of a key's time, and the rows beside it that its windows
+    reach: every row is sent 1 + range / slices times, so slices of several ranges cost little. It
+    pays where a few keys have most of the rows, or there is no `by`. Answers are the same doubles
+    still: what could differ in its last bits is refused, that is everything that rounds on its way
+    (sums and means of floats but for ``numerics="exact"``, std and the like, monoids, sketches).
+    The rows of a key then come in several partitions.
 
     A landmark's groups are answered up to the last window of all: the latest time is found before,
     by an aggregation that reads that column only. So is the first, for ``origin="first"``.
     """
     if getattr(sdf, "isStreaming", False):
+        if slices is not None:
+            raise SpecError("slices: of batches only; a stream is spread by its shards")
         return streaming.apply(_one_of_stream(spec, plan), sdf, **options)
     if options:
         raise SpecError(f"apply: {', '.join(options)}: of streams only; this is a batch")
     specs = specs_of(spec)
     check(specs, sdf, plan)
+    check_slices(specs, slices)
     one = specs[0]
     if isinstance(one, Periodic):
         return _periods(one, sdf, plan)
-    return _rolling([s for s in specs if isinstance(s, Rolling)], sdf)
+    trailing = [s for s in specs if isinstance(s, Rolling)]
+    return _rolling(trailing, sdf) if slices is None else _sliced(trailing, sdf, slices)
 
 
 def _one_of_stream(spec: Spec | Sequence[Spec], plan: str) -> Streamed:
@@ -129,6 +150,12 @@ def check(specs: list[Spec], sdf: Any, plan: str) -> None:
         _check_together(specs)
 
 
+def check_slices(specs: list[Spec], slices: object) -> None:
+    """Refuse to slice windows by number: panes spread a key over all cores."""
+    if slices is not None and isinstance(specs[0], Periodic):
+        raise SpecError(f"slices: of trailing windows only; this is {specs[0]!r}")
+
+
 def _check_together(specs: list[Spec]) -> None:
     first = specs[0]
     for one in specs:
@@ -164,6 +191,14 @@ def _rolling(specs: list[Rolling], sdf: DataFrame) -> DataFrame:
     return rows.mapInArrow(run, schema)
 
 
+def _sliced(specs: list[Rolling], sdf: DataFrame, slices: object) -> DataFrame:
+    schema = rolling_schema(specs, sdf.schema)
+    apart, rows = Slices.of(specs, sdf.schema, slices).mark(specs, sdf)
+    made = _rolling(apart, rows)
+    answered = made.where(F.col(quoted(MINE)))
+    return answered.select(*[F.col(quoted(name)) for name in schema.names])
+
+
 def beside_rows(specs: list[Rolling]) -> bool:
     """Whether workers give the answers alone, and Spark puts them beside the rows.
 
@@ -189,10 +224,11 @@ def _beside_rows(
     def run(columns: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         return answer_columns(specs, read, columns)
 
-    # It depends on the rows before, so Spark must not drop the sort, nor let filters go before it.
-    function = F.arrow_udf(run, T.StructType(answers))
+    # It depends on the rows before: Spark must neither drop the sort nor let filters go first.
+    made_by = F.arrow_udf(run, T.StructType(answers))  # type: ignore[attr-defined]
+    function = made_by.asNondeterministic()
     carried = rows.columns[: len(names)]
-    made = rows.select(*carried, function.asNondeterministic()(*sent).alias("answers"))
+    made = rows.select(*carried, function(*sent).alias("answers"))
     return made.select(*carried, "answers.*").toDF(*schema.names)
 
 

@@ -3,30 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
+from mta.durations import parse_duration
 from mta.engine import columns_of
 from mta.pane_rows import no_partials
 from mta.periodic import Landmark, Periodic
 from mta.plan import make_plan
 from mta.specs import Rolling, Spec
-from spark_bridge.batch import check, of_panes, specs_of
+from spark_bridge.batch import (
+    beside_rows,
+    check,
+    check_slices,
+    of_panes,
+    read_columns,
+    specs_of,
+)
 from spark_bridge.panes import no_panes, pane_length, poor_panes
 from spark_bridge.periods import Told
 from spark_bridge.schemas import periodic_schema, rolling_schema
+from spark_bridge.slices import Slices
+from spark_bridge.worker import ROWS
 
 # Aggregates that Spark's segment tree serves about as fast as we do, when there is one of them.
 _LEVEL = ("count", "count_all", "sum", "mean", "min", "max")
 
 
-def explain(spec: Spec | Sequence[Spec], sdf: DataFrame, *, plan: str = "auto") -> str:
+def explain(
+    spec: Spec | Sequence[Spec], sdf: DataFrame, *, plan: str = "auto", slices: Any = None
+) -> str:
     """How `apply` would answer: the plan, why, and what a worker holds; nothing is run.
 
     Parameters
     ----------
-    spec, sdf, plan : as those of `apply`
+    spec, sdf, plan, slices : as those of `apply`
 
     Raises
     ------
@@ -34,23 +48,39 @@ def explain(spec: Spec | Sequence[Spec], sdf: DataFrame, *, plan: str = "auto") 
     """
     specs = specs_of(spec)
     check(specs, sdf, plan)
+    check_slices(specs, slices)
     one = specs[0]
     if isinstance(one, Periodic):
         lines = _periodic_lines(one, sdf, plan)
     else:
-        lines = _rolling_lines([s for s in specs if isinstance(s, Rolling)], sdf)
+        lines = _rolling_lines([s for s in specs if isinstance(s, Rolling)], sdf, slices)
     return "\n".join([*map(repr, specs), *lines])
 
 
-def _rolling_lines(specs: list[Rolling], sdf: DataFrame) -> list[str]:
+def _rolling_lines(specs: list[Rolling], sdf: DataFrame, slices: object) -> list[str]:
     rolling_schema(specs, sdf.schema)
     one = specs[0]
     shared = f", shared by {len(specs)} specs" if len(specs) > 1 else ""
-    lines = [
-        f"plan     rows: {_shuffle(one)} -> mapInArrow{shared}",
-        "shuffle  once, all columns: every row comes back with its answers",
-        f"memory   of a worker: one Arrow batch and {_held(specs)} of one key",
-    ]
+    lines: list[str] = []
+    key = "key"
+    if slices is not None:
+        Slices.of(specs, sdf.schema, slices)
+        length = parse_duration(slices, "slices")
+        lines.append(f"slices   of {length}: a row is also in the slices whose windows reach it")
+        one, key = replace(one, by=(*one.by, "slice")), "slice"
+    if beside_rows(specs):
+        read = ", ".join(read_columns(specs)) or "none"
+        lines += [
+            f"plan     rows: {_shuffle(one)} -> Arrow UDF{shared}",
+            "shuffle  once, all columns that are asked for afterwards",
+            f"python   gets the columns {read}; the others wait in Spark for the answers",
+        ]
+    else:
+        lines += [
+            f"plan     rows: {_shuffle(one)} -> mapInArrow{shared}",
+            "shuffle  once, all columns: every row comes back with its answers",
+        ]
+    lines.append(f"memory   of a worker: some {ROWS:,} rows and {_held(specs)} of one {key}")
     native = _native(specs)
     return lines + ([f"native   {native}"] if native else [])
 
@@ -92,7 +122,7 @@ def _periodic_lines(spec: Periodic, sdf: DataFrame, plan: str) -> list[str]:
         lines.append(f"         {poor if why_not is None else f'no panes: {why_not}'}")
         lines.append(f"shuffle  once, of the columns {', '.join(columns_of(spec))}")
     what = "panes" if panes else "rows"
-    lines.append(f"memory   of a worker: one Arrow batch and {_open(spec, what)} of one key")
+    lines.append(f"memory   of a worker: some {ROWS:,} rows and {_open(spec, what)} of one key")
     return lines + _reads(spec)
 
 

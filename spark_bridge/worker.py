@@ -27,7 +27,7 @@ from mta.engine import (
     time_values,
 )
 from mta.errors import DataError
-from mta.frames import Answer, Column
+from mta.frames import Column
 from mta.items import BadItemError
 from mta.plan import check_types, make_plan
 from mta.rows import Chunk, Coders
