@@ -143,6 +143,7 @@ def jobs() -> Iterator[Job]:
     yield from _periodic_jobs()
     yield from _trailing_jobs()
     yield from _slow_jobs()
+    yield from _giant_jobs()
 
 
 # ---- the way alone ---------------------------------------------------------------------------
@@ -299,6 +300,23 @@ def _slow_jobs() -> Iterator[Job]:
         (0.02, "spark, no segment tree", _one_native(F.sum, "x", 2)),
     ):
         yield Job("10000 rows, sum", who, share, make, tree=False)
+
+
+def _giant_jobs() -> Iterator[Job]:
+    """One key that has all the rows, over about 1,000 of them."""
+    import spark_bridge
+
+    exact = {"s": agg.sum("x", numerics="exact"), "lo": agg.min("x"), "hi": agg.max("x")}
+    spec = mta.rolling("1s", on="ts", by="k").agg(**exact)
+    for slices in (None, "5m"):
+        yield Job(
+            "one key, 3 answers",
+            f"mta, slices={slices}",
+            1.0,
+            lambda rows, slices=slices: spark_bridge.apply(
+                spec, _fewer_keys(rows, 1), slices=slices
+            ),
+        )
 
 
 def _one_answer(asked: Any, keys: int | None) -> Callable[[Any], Any]:

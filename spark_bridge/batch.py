@@ -148,6 +148,22 @@ def check(specs: list[Spec], sdf: Any, plan: str) -> None:
             raise SpecError(f"plan: {plan!r} is of windows by number; this is {one!r}")
     if len(specs) > 1:
         _check_together(specs)
+    _check_case(specs, sdf)
+
+
+def _check_case(specs: list[Spec], sdf: DataFrame) -> None:
+    """Refuse answers that nobody could select, as Spark takes their names for those of others."""
+    if str(sdf.sparkSession.conf.get("spark.sql.caseSensitive", "false")).lower() == "true":
+        return
+    before = sdf.columns if isinstance(specs[0], Rolling) else [*specs[0].by, "start", "end"]
+    known = {name.lower(): name for name in before}
+    for name in (name for spec in specs for name, _ in spec.aggs):
+        other = known.setdefault(name.lower(), name)
+        if other != name:
+            raise SpecError(
+                f"agg: to Spark, the answer {name!r} and {other!r} have one name "
+                "(spark.sql.caseSensitive is off); give the answer another"
+            )
 
 
 def check_slices(specs: list[Spec], slices: object) -> None:

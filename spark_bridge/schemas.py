@@ -63,12 +63,24 @@ def _check(spec: Spec, fields: dict[str, T.StructField], names: list[str]) -> No
     make_plan(spec.asked, spec.min_periods or 0)  # refuses here what the workers would
     for name, argument in _named_columns(spec):
         if name not in fields:
-            known = ", ".join(names)
+            known = ", ".join(names) + _hint(name, fields)
             raise ColumnError(f"{argument}: no column {name!r}; there are: {known}")
     for name in spec.by:
         _check_key(fields[name])
     if spec.on is not None:
         _check_time(spec, fields[spec.on])
+
+
+def _hint(name: str, fields: dict[str, T.StructField]) -> str:
+    """What may have been meant, as Spark itself would have taken it."""
+    alike = [known for known in fields if known.lower() == name.lower()]
+    if alike:
+        return f" (names are told apart by case: {alike[0]!r}?)"
+    outer = fields.get(name.partition(".")[0])
+    if outer is not None and isinstance(outer.dataType, T.StructType):
+        made = f"sdf.withColumn(name, F.col({name!r}))"
+        return f" (a field of a struct is no column; {made} makes it one)"
+    return ""
 
 
 def _named_columns(spec: Spec) -> list[tuple[str, str]]:

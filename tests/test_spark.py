@@ -266,6 +266,13 @@ def test_what_can_be_refused_before_the_job_runs(spark):
     rows = mta.rolling(3)
     with pytest.raises(ColumnError, match="'y'"):
         spark_bridge.apply(rows.agg(s=agg.sum("y")), sdf)
+    with pytest.raises(ColumnError, match=r"told apart by case: 'x'\?"):
+        spark_bridge.apply(rows.agg(s=agg.sum("X")), sdf)
+    with pytest.raises(ColumnError, match=r"F\.col\('in\.y'\)\) makes it one"):
+        spark_bridge.apply(rows.agg(s=agg.sum("in.y")), sdf.selectExpr("named_struct('y', x) in"))
+    for twice in ({"X": agg.count()}, {"n": agg.count(), "N": agg.sum("x")}):
+        with pytest.raises(SpecError, match="have one name"):
+            spark_bridge.apply(rows.agg(**twice), sdf)
     with pytest.raises(ColumnError, match="'z'"):
         spark_bridge.apply(mta.rolling(3, by="z").agg(n=agg.count()), sdf)
     with pytest.raises(DataError, match="'k'"):
