@@ -25,6 +25,7 @@ from mta.snapshot import seal, unseal
 from mta.specs import Rolling, Streamed
 from mta.stream import RollingStream
 from mta.stream_blocks import Checkpoint, checkpoint, stream_from_checkpoint
+from spark_bridge.ahead import Ints, Told
 from spark_bridge.blobs import MS_OF_DAY, from_blob, to_blob
 
 KIND = "shard"
@@ -73,19 +74,24 @@ class Shard:
     spec : from `told_from_outside`
     data : the head that `checkpoint` gave; the shard goes on from there
     read : gives the blocks that belong to it, by their numbers
+    eager : rows of a trailing window are answered when they come, and again where that changes
     """
 
     def __init__(
-        self, spec: Streamed, data: bytes | None = None, read: Callable[[int], bytes] | None = None
+        self,
+        spec: Streamed,
+        data: bytes | None = None,
+        read: Callable[[int], bytes] | None = None,
+        eager: bool = False,
     ) -> None:
         self.spec = spec
         self.watermark: int | None = None
         self.answers = 0
-        self.waiting = WaitingRows(spec) if isinstance(spec, Rolling) else None
+        self.waiting = WaitingRows(spec, eager) if isinstance(spec, Rolling) else None
         if data is None:
             self.stream: Any = new_stream(spec)
             return
-        head, stream, rows = unseal(KIND, spec.identity(), data)
+        head, stream, rows, ahead = unseal(KIND, spec.identity(), data)
         told = json.loads(head)
         if isinstance(spec, Rolling) and read is not None:
             self.stream = stream_from_checkpoint(spec, stream, read)
@@ -93,7 +99,7 @@ class Shard:
             self.stream = spec.stream(stream)  # type: ignore[attr-defined]
         self.watermark, self.answers = told["watermark"], int(told["answers"])
         if self.waiting is not None and rows:
-            self.waiting.fill(from_blob(rows))
+            self.waiting.fill(from_blob(rows), from_blob(ahead) if ahead else None)
 
     def checkpoint(self) -> Checkpoint:
         """What is to be kept now: versioned, checksummed, no code inside.
@@ -107,8 +113,9 @@ class Shard:
             if isinstance(self.stream, RollingStream)
             else Checkpoint(self.stream.to_bytes(), {}, [])
         )
-        rows = None if self.waiting is None else self.waiting.table()
-        parts = [head, told.head, b"" if rows is None else to_blob(rows)]
+        waiting = self.waiting
+        tables = [None, None] if waiting is None else [waiting.table(), waiting.told_table()]
+        parts = [head, told.head, *(b"" if t is None else to_blob(t) for t in tables)]
         return told._replace(head=seal(KIND, self.spec.identity(), parts))
 
     def take(self, watermark: int | None, table: pa.Table | None) -> Taken:
@@ -129,6 +136,9 @@ class Shard:
                 self.waiting.add(rows)
             made.append(self._labelled(self.stream.push(rows)))
         late = self._late()
+        if rows is not None and self.waiting is not None and self.waiting.told is not None:
+            answers = self.stream.peek()
+            made.append(self.waiting.ahead(self.stream.answered_rows, answers))
         if self.waiting is not None and self.stream.ticks is not None:
             self.waiting.forget(self.stream)
         answers = pa.concat_tables([m for m in made if len(m)]) if any(map(len, made)) else None
@@ -178,9 +188,10 @@ class WaitingRows:
     (The stream itself keeps just the columns that its aggregates use.)
     """
 
-    def __init__(self, spec: Rolling) -> None:
+    def __init__(self, spec: Rolling, eager: bool = False) -> None:
         self.spec = spec
         self.names = [name for name, _ in spec.aggs]
+        self.told = Told(self.names) if eager else None
         self.revises = spec.lateness is not None and spec.lateness.mode == "revise"
         self.rows: pa.Table | None = None
         self.numbers = np.zeros(0, np.int64)  # of their arrival; rising
@@ -198,14 +209,36 @@ class WaitingRows:
         self.numbers = np.concatenate([self.numbers, rows.column(NUMBER).to_numpy()])
         self.answered = np.concatenate([self.answered, np.zeros(len(rows), np.bool_)])
 
-    def with_answers(self, numbers: NDArray[np.int64], answers: pa.Table) -> pa.Table:
-        """The rows with these numbers, and their answers beside them."""
+    def with_answers(self, numbers: Ints, answers: pa.Table) -> pa.Table:
+        """The rows with these numbers, and their final answers beside them."""
         if self.rows is None or not len(numbers):
             return answers.slice(0, 0)
-        places = self.numbers.searchsorted(numbers)
-        self.answered[places] = True
-        made = self.rows.take(pa.array(places))
-        for name in [*([REVISION] if self.revises else []), *self.names]:
+        self.answered[self.numbers.searchsorted(numbers)] = True
+        if self.told is not None:
+            new, revisions = self.told.news(numbers, answers)
+            self.told.forget(numbers)
+            return self._changed(numbers, answers, new, revisions)
+        return self._beside(numbers, answers)
+
+    def ahead(self, numbers: Ints, answers: pa.Table) -> pa.Table:
+        """The rows that wait, and have these numbers, with the answers that they would have now;
+        those of them that were not told so already."""
+        assert self.told is not None
+        new, revisions = self.told.news(numbers, answers)
+        self.told.keep(numbers, revisions, answers)
+        return self._changed(numbers, answers, new, revisions)
+
+    def _changed(
+        self, numbers: Ints, answers: pa.Table, new: NDArray[np.bool_], revisions: Ints
+    ) -> pa.Table:
+        counted = answers.append_column(REVISION, pa.array(revisions))
+        return self._beside(numbers[new], counted.filter(pa.array(new)))
+
+    def _beside(self, numbers: Ints, answers: pa.Table) -> pa.Table:
+        assert self.rows is not None
+        made = self.rows.take(pa.array(self.numbers.searchsorted(numbers)))
+        numbered = self.revises or self.told is not None
+        for name in [*([REVISION] if numbered else []), *self.names]:
             made = made.append_column(name, answers.column(name))
         return made
 
@@ -237,8 +270,14 @@ class WaitingRows:
         marked = self.rows.append_column(NUMBER, pa.array(self.numbers))
         return marked.append_column(ANSWERED, pa.array(self.answered))
 
-    def fill(self, table: pa.Table) -> None:
-        """Take up what `table` gave."""
+    def told_table(self) -> pa.Table | None:
+        """What these rows were told ahead of time, for a snapshot."""
+        return None if self.told is None else self.told.table()
+
+    def fill(self, table: pa.Table, told: pa.Table | None) -> None:
+        """Take up what `table` and `told_table` gave."""
+        if self.told is not None and told is not None:
+            self.told.fill(told)
         self.numbers = table.column(NUMBER).to_numpy()
         self.answered = np.array(table.column(ANSWERED).to_numpy(zero_copy_only=False), np.bool_)
         self.rows = table.drop_columns([NUMBER, ANSWERED])

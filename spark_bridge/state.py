@@ -106,10 +106,11 @@ class ShardStore:
     handle : of pyspark's StatefulProcessor
     spec : from `told_from_outside`
     shards : how many there are, which a checkpoint never changes
+    eager : as of `Shard`
     """
 
-    def __init__(self, handle: Any, spec: Streamed, shards: int) -> None:
-        self.spec, self.shards = spec, shards
+    def __init__(self, handle: Any, spec: Streamed, shards: int, eager: bool = False) -> None:
+        self.spec, self.shards, self.eager = spec, shards, eager
         self.heads = handle.getValueState("head", HEAD)
         self.pieces = handle.getMapState("pieces", PIECE_ID, PIECE)
 
@@ -149,7 +150,8 @@ class ShardStore:
         stamps = [None if head.base is None else head.base.stamp, *(e.stamp for e in head.log)]
         if shard is None or stamp not in stamps:
             base = None if head.base is None else self._bytes(head.base)
-            shard, stamp = Shard(self.spec, base, partial(self._block, head)), stamps[0]
+            read = partial(self._block, head)
+            shard, stamp = Shard(self.spec, base, read, self.eager), stamps[0]
         for entry in head.log[stamps.index(stamp) :]:
             shard.take(entry.watermark, from_blob(self._bytes(entry)) if entry.ids else None)
         return shard

@@ -44,6 +44,10 @@ from spark_bridge.state import ShardStore
 
 SHARDS = 16
 METRICS = "mta"
+OUTPUTS = {
+    "final": "each answer once, when the watermark has gone past it",
+    "eager": "answers as of each micro-batch, and again when they change, up to the watermark",
+}
 MADE = "answers binary, late binary, received bigint, late_rows bigint, answer_rows bigint"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 
@@ -55,8 +59,9 @@ def apply(
     shards: int = SHARDS,
     late: str | None = None,
     metrics: str = METRICS,
+    output: str = "final",
 ) -> DataFrame:
-    """The answers of a spec over a stream, each of them once, when it is final.
+    """The answers of a spec over a stream.
 
     Parameters
     ----------
@@ -69,20 +74,29 @@ def apply(
         null in answers; in such a row everything else is null. Without it they are only counted.
     metrics : name of the query's observed metrics, ``received``, ``late``, ``answers``, of each
         micro-batch (``query.lastProgress.observedMetrics``)
+    output : when a row of a trailing window is answered
+
+        - "final" (default): once, when the watermark has gone past it
+        - "eager": in the micro-batch that brings it, from what has come so far; and again whenever
+          its answer changes by rows that come later, up to the watermark. "revision" says its how
+          manieth answer it is; the last one is the final one. Costs about as much again as "final",
+          in every micro-batch for all rows that wait.
 
     Returns
     -------
     DataFrame
-        A trailing window: the input's columns and the answers (after "revision", where late rows
-        revise). Windows by number: the columns of `by`, "start", "end", "revision", the answers.
+        A trailing window: the input's columns and the answers (after "revision", where answers may
+        come again). Windows by number: the columns of `by`, "start", "end", "revision", the
+        answers.
 
     Raises
     ------
     ColumnError, DataError, SpecError
         As on batches, or the spec asks for what no stream of Spark can do; the message says what.
     """
-    check(spec, sdf, shards)
-    schema, names = _schemas(spec, sdf.schema, late)
+    check(spec, sdf, shards, output)
+    eager = output == "eager"
+    schema, names = _schemas(spec, sdf.schema, late, eager)
     inside = told_from_outside(spec)
     plain = {name: f"c{i}" for i, name in enumerate(names)}
     on = str(spec.on)
@@ -104,7 +118,7 @@ def apply(
     timed = packed.withColumn("ts", F.timestamp_millis("ms"))
     marked = timed.withWatermark("ts", f"{delay_ms(spec)} milliseconds").drop("ts", "ms")
     made = marked.groupBy("shard").transformWithStateInPandas(
-        ShardProcessor(inside, shards, late is not None), MADE, "append", "eventTime"
+        ShardProcessor(inside, shards, late is not None, eager), MADE, "append", "eventTime"
     )
     counts = {"received": "received", "late": "late_rows", "answers": "answer_rows"}
     told = [F.sum(column).alias(name) for name, column in counts.items()]
@@ -121,15 +135,16 @@ class ShardProcessor(StatefulProcessor):
     """What Spark calls for every shard that has rows in a micro-batch, or waits for time.
 
     keeps_late : whether late rows are handed out
+    eager : as of `Shard`
     """
 
-    def __init__(self, spec: Streamed, shards: int, keeps_late: bool) -> None:
-        self.spec, self.shards, self.keeps_late = spec, shards, keeps_late
+    def __init__(self, spec: Streamed, shards: int, keeps_late: bool, eager: bool = False) -> None:
+        self.spec, self.shards, self.keeps_late, self.eager = spec, shards, keeps_late, eager
 
     def init(self, handle: Any) -> None:
         """Begin a task."""
         self.handle = handle
-        self.store = ShardStore(handle, self.spec, self.shards)
+        self.store = ShardStore(handle, self.spec, self.shards, self.eager)
 
     def handleInputRows(
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
@@ -199,7 +214,7 @@ def _told(
 # ---- what is asked ------------------------------------------------------------------------------
 
 
-def check(spec: Any, sdf: DataFrame, shards: Any = SHARDS) -> None:
+def check(spec: Any, sdf: DataFrame, shards: Any = SHARDS, output: str = "final") -> None:
     """Refuse what no stream of Spark can do.
 
     Raises
@@ -213,6 +228,10 @@ def check(spec: Any, sdf: DataFrame, shards: Any = SHARDS) -> None:
         raise SpecError(f"shards: must be a whole number from 1 on, not {shards!r}")
     if spec.on is None:
         raise SpecError("on: a stream of Spark has no order but that of a time column")
+    if output not in OUTPUTS:
+        raise SpecError(f"output: must be one of {tuple(OUTPUTS)}, not {output!r}")
+    if output == "eager":
+        _check_eager(spec)
     _check_watermark(spec.progress)
     if isinstance(spec, Rolling):
         _check_rolling(spec)
@@ -221,6 +240,24 @@ def check(spec: Any, sdf: DataFrame, shards: Any = SHARDS) -> None:
         if spec.origin == FIRST:
             raise SpecError("origin: which row comes first is not known of a stream of Spark")
     _check_session(sdf)
+
+
+def _check_eager(spec: Streamed) -> None:
+    """Refuse what can't be answered ahead of time."""
+    if not isinstance(spec, Rolling):
+        raise SpecError(
+            f"output: 'eager' is of trailing windows; a window of {spec!r} is answered when it is "
+            "over"
+        )
+    if spec.every is not None:
+        raise SpecError(
+            "output: 'eager' can't be had with every=: late rows change which are asked"
+        )
+    if spec.lateness is not None and spec.lateness.mode == "revise":
+        raise SpecError(
+            "output: 'eager' revises answers up to the watermark; make its delay longer in place "
+            "of late('revise')"
+        )
 
 
 def _check_watermark(told: Watermark | None) -> None:
@@ -260,12 +297,14 @@ def _check_session(sdf: DataFrame) -> None:
 
 
 def _schemas(
-    spec: Streamed, schema: T.StructType, late: str | None
+    spec: Streamed, schema: T.StructType, late: str | None, eager: bool = False
 ) -> tuple[T.StructType, list[str]]:
     """The columns that come out, and those of the input that are needed."""
     if isinstance(spec, Rolling):
         made, names = rolling_schema([spec], schema), schema.names
-        if spec.lateness is not None and spec.lateness.mode == "revise":
+        if eager or (spec.lateness is not None and spec.lateness.mode == "revise"):
+            if REVISION in [name for name, _ in spec.aggs]:
+                raise SpecError(f"agg: {REVISION!r} says how often a row has been answered")
             at = len(schema.names)
             made = T.StructType([*made.fields[:at], _revision(schema), *made.fields[at:]])
     else:
@@ -292,10 +331,10 @@ def _revision(schema: T.StructType | None) -> T.StructField:
 # ---- what is built -------------------------------------------------------------------------------
 
 
-def explain(spec: Streamed, sdf: DataFrame, *, shards: int = SHARDS) -> str:
+def explain(spec: Streamed, sdf: DataFrame, *, shards: int = SHARDS, output: str = "final") -> str:
     """What `apply` builds of a spec over a stream, and when answers and rows are final and late."""
-    check(spec, sdf, shards)
-    schema, names = _schemas(spec, sdf.schema, None)
+    check(spec, sdf, shards, output)
+    schema, names = _schemas(spec, sdf.schema, None, output == "eager")
     mode = spec.lateness.mode if spec.lateness is not None else "drop"
     keys = ", ".join(shard_keys(spec))
     shared = f"{shards} of xxhash64({keys})" if keys else "one for all rows"
@@ -305,9 +344,9 @@ def explain(spec: Streamed, sdf: DataFrame, *, shards: int = SHARDS) -> str:
         "and micro-batch",
         "time": f"withWatermark, {delay_ms(spec)} ms behind the greatest time of the "
         "micro-batches before; one for all shards",
-        "state": "transformWithStateInPandas by shard: a snapshot and a log of the rows since; "
+        "state": "transformWithStateInPandas by shard: a checkpoint and a log of the rows since; "
         f"{waits}what the stream of mta holds of open windows",
         "late": f"{mode}; counted in the observed metrics and in the state",
-        "gives": f"append: {', '.join(schema.names)}",
+        "gives": f"append, {OUTPUTS[output]}: {', '.join(schema.names)}",
     }
     return "\n".join([repr(spec), *(f"{name:9}{text}" for name, text in lines.items())])

@@ -88,6 +88,21 @@ def test_rows_are_answered_as_here(source, spark, zone):
     assert got.drop_columns(list(ALL)).to_pylist() == table.to_pylist()
 
 
+def test_answers_come_at_once_and_again_where_they_change(source):
+    table = payments()
+    for start in range(0, 400, 134):
+        source.put(table.slice(start, 134))
+    source.put(last_row(table))
+    got = without_last(source.answer(ROLLING, output="eager"))
+    first = source.batches[min(n for n, rows in source.batches.items() if len(rows))]
+    assert sorted(first["row.no"].to_pylist()) == table["row.no"].to_pylist()[:134]
+    assert set(first["revision"].to_pylist()) == {1} != set(got["revision"].to_pylist())
+    assert got.column_names == [*table.column_names, "revision", *ALL]
+    final = {row["row.no"]: row for row in sorted(got.to_pylist(), key=lambda row: row["revision"])}
+    want = ROLLING(table).to_pylist()
+    assert [{n: final[i][n] for n in ALL} for i in table["row.no"].to_pylist()] == want
+
+
 def test_windows_are_answered_as_here_over_restarts(source):
     """A query that ends, one that fails after its shards have gone on, and one that ends it."""
     table = payments()

@@ -75,9 +75,9 @@ def micro_batches(draw):
 class Query:
     """What Spark does with a stream, in one process."""
 
-    def __init__(self, spec, shards=2):
+    def __init__(self, spec, shards=2, eager=False):
         self.spec, self.shards = spec, shards
-        processor = streaming.ShardProcessor(told_from_outside(spec), shards, True)
+        processor = streaming.ShardProcessor(told_from_outside(spec), shards, True, eager)
         self.tester = tws.TwsTester(
             processor, timeMode="EventTime", eventTimeExtractor=lambda row: 2**62
         )
