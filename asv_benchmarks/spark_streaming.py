@@ -4,8 +4,8 @@
 
 A file is a micro-batch; the first two are not counted (they start workers and compile). What is
 timed is the whole of a micro-batch, as Spark tells it (``triggerExecution``), its write to a sink
-that keeps nothing included. Beside our own operators: Spark's stateless plan and its tumbling and
-sliding windows.
+that keeps nothing included. Beside our own operators: Spark's stateless plan, its tumbling and
+sliding windows, and a group a key, as people write it who have no operator of ours.
 """
 
 from __future__ import annotations
@@ -20,16 +20,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 import mta
 import spark_bridge
 from mta import agg
 
 SCHEMA = "ts timestamp, key bigint, x double"
+DAY = 24 * 3600 * 10**6
 FOUR = {"n": agg.count(), "s": agg.sum("x"), "hi": agg.max("x"), "m": agg.mean("x")}
 PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -85,9 +88,46 @@ def plans(shards: int) -> Iterator[tuple[str, Callable[[DataFrame], DataFrame]]]
 
     yield "native tumbling 10 s", native("10 seconds", None)
     yield "native sliding 1 h / 10 s", native("1 hour", "10 seconds")
+    yield "a group a key, 24 h", one_key_a_group
     yield "mta rolling 24 h", lambda sdf: spark_bridge.apply(rolling, sdf, shards=shards)
     spec = hopping.agg(**FOUR)
     yield "mta hopping 1 h / 10 s", lambda sdf: spark_bridge.apply(spec, sdf, shards=shards)
+
+
+class OneKey(StatefulProcessor):
+    """What people write without us: a group a key, its rows of 24 h as one value."""
+
+    def init(self, handle: Any) -> None:
+        """Begin a task."""
+        self.kept = handle.getValueState("rows", "rows binary")
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:
+        """Answer the rows of a key in order of time, as if none were late."""
+        kept = self.kept.get()
+        old = np.frombuffer(kept[0], "<i8, <f8") if kept is not None else np.empty(0, "<i8, <f8")
+        new = pd.concat(list(rows)).sort_values("ts", kind="stable")
+        at = new["ts"].to_numpy("M8[us]").astype(np.int64)
+        fresh = np.empty(len(new), "<i8, <f8")
+        fresh["f0"], fresh["f1"] = at, new["x"].to_numpy()
+        held = np.concatenate([old, fresh])
+        x, first = held["f1"], held["f0"].searchsorted(at - DAY, side="right")
+        last = np.arange(len(old), len(held)) + 1
+        windows = [x[a:b] for a, b in zip(first.tolist(), last.tolist(), strict=True)]
+        sums = np.array([w.sum() for w in windows])
+        self.kept.update((held[first[-1] :].tobytes(),))
+        new["n"], new["s"], new["m"] = last - first, sums, sums / (last - first)
+        new["hi"] = [w.max() for w in windows]
+        yield new[["ts", "key", "x", "n", "s", "hi", "m"]]
+
+    def close(self) -> None:
+        """End a task."""
+
+
+def one_key_a_group(sdf: DataFrame) -> DataFrame:
+    """The plan that calls `OneKey`."""
+    made = SCHEMA + ", n bigint, s double, hi double, m double"
+    grouped = sdf.withWatermark("ts", "5 seconds").groupBy("key")
+    return grouped.transformWithStateInPandas(OneKey(), made, "append", "eventTime")
 
 
 def measure(spark: SparkSession, path: Path, plan: Callable[[DataFrame], DataFrame]) -> list[Any]:

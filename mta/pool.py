@@ -195,7 +195,7 @@ class Pool:
             None if self.picked is None or rows.picked is None
             else open_runs.join(self.picked.view(), rows.picked.view(np.uint8)),
             self._after(before, runs, times, windows, counts, open_runs.offsets),
-            [] if self.marks is None else [mine[keys] for mine in self._all_marks()],
+            [mine[keys] for mine in self.all_marks()],
         )  # fmt: skip
         self.step = step
         return self._answer(before, runs, open_runs, windows, counts, step)
@@ -303,7 +303,7 @@ class Pool:
         slider = Slider(self.plan, step.chunk.columns)
         if self.marks is None:
             self.marks = [np.zeros((0, len(mine)), np.int64) for mine in slider.marks()]
-            step.marks = [mine[step.keys] for mine in self._all_marks()]
+            step.marks = [mine[step.keys] for mine in self.all_marks()]
         slider.attach(ChunkRows(step.chunk), raw, False)
         edges = offsets_of(counts)
         known = marked.astype(np.uint8)
@@ -314,14 +314,15 @@ class Pool:
         raw.drop_full_masks([slider.counters])
         return raw.answers()
 
-    def _all_marks(self) -> list[Ints]:
-        """The marks of every kernel, a row for every key that there is."""
-        assert self.marks is not None
-        missing = len(self) - len(self.marks[0]) if self.marks else 0
+    def all_marks(self) -> list[Ints]:
+        """The marks of every kernel, a row for every key that there is; of none before the first
+        answer."""
+        marks = self.marks or []
+        missing = len(self) - len(marks[0]) if marks else 0
         if missing > 0:
             more = missing + len(self)  # as a vector grows
-            self.marks = [np.pad(mine, ((0, more), (0, 0))) for mine in self.marks]
-        return self.marks
+            marks = self.marks = [np.pad(mine, ((0, more), (0, 0))) for mine in marks]
+        return marks
 
     # ------------------------------------------------------------------- all or nothing
 
@@ -477,7 +478,7 @@ class Pool:
         rows = np.arange(begin, begin + told["kept"])
         waits = slice(opened, opened + told["received"] - told["answered"])
         chunk, times = self.rows.chunk(rows), self.times.view()
-        marks = [mine[key] for mine in self._all_marks()] if told["marked"] else []
+        marks = [mine[key] for mine in self.all_marks()] if told["marked"] else []
         made = Moved(
             told,
             chunk,
@@ -497,7 +498,7 @@ class Pool:
         numbers = np.full(len(self), -1, np.int64)
         numbers[keys] = np.arange(len(keys))
         if self.marks is not None:
-            self.marks = [mine[keys] for mine in self._all_marks()]
+            self.marks = [mine[keys] for mine in self.all_marks()]
         for vector in self.fields.values():
             vector.keep(keys)
         self.live = int(self.of("kept").sum())

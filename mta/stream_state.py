@@ -101,10 +101,11 @@ def _keyed_parts(keyed: KeyedWindows, rows: bool) -> tuple[dict[str, Any], list[
         head["blocks"] = [[b.number for b in ledger.blocks], ledger.next_block, ledger.next_serial]
         parts += [vector_bytes(ledger.serials), vector_bytes(ledger.written)]
     if pool is not None:
-        head["pool"] = {"live": pool.compact(), "marks": [m.shape[1] for m in pool.marks or ()]}
+        marks = pool.all_marks()
+        head["pool"] = {"live": pool.compact(), "marks": [mine.shape[1] for mine in marks]}
         parts += [vector_bytes(vector) for vector in pool.vectors(rows)]
         parts += row_parts(pool.rows) if rows else []
-        parts += [marks[: len(pool)].tobytes() for marks in pool.marks or ()]
+        parts += [mine[: len(pool)].tobytes() for mine in marks]
     for state in states:
         parts += [vector_bytes(vector) for vector in _beside(state, rows)]
         parts += row_parts(state.track.rows) if rows else []

@@ -141,3 +141,14 @@ def test_a_snapshot_has_its_keys_as_arrays():
     assert json.loads(head)["states"] == []
     again = spec.stream(seal("stream", spec.identity(), [head, *parts]))
     assert again.to_bytes() == op.to_bytes()
+
+
+def test_a_key_that_has_come_since_the_last_answer_is_in_a_snapshot():
+    """Its kernels have no marks yet."""
+    spec = mta.rolling("10i", on="t", by="k").watermark("5i").agg(s=agg.sum("x"))
+    op, whole = spec.stream(), spec.stream()
+    for t in (np.arange(10), np.array([9])):  # the second has another key, and brings no answer
+        rows = {"t": t, "k": t * 0 + len(t), "x": t * 0.1}
+        assert op.push(rows)["s"].tolist() == whole.push(rows)["s"].tolist()
+        op = spec.stream(op.to_bytes())
+    assert op.finish()["s"].tolist() == whole.finish()["s"].tolist()
