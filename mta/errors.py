@@ -27,3 +27,11 @@ class SnapshotError(MtaError, ValueError):
 
 class PolicyError(MtaError, ValueError):
     """A window policy broke its contract; the window is as it was before the call."""
+
+
+class StoreError(MtaError, OSError):
+    """A store could not do what it was asked; the message names the store, the call and the key."""
+
+
+class DamageError(StoreError):
+    """What a store holds is not what was written; it is refused, never handed out."""

@@ -1,0 +1,47 @@
+"""Where blocks live that don't stay in the window's memory: one interface, five stores.
+
+==================  =====================================  ==============================
+store               blocks are                             needs
+==================  =====================================  ==============================
+`MemoryStore`       in this process                        nothing
+`FileStore`         in plain files, a log of batches       nothing
+`LmdbStore`         in a memory-mapped tree                ``mta-windows[lmdb]``
+`RocksStore`        in RocksDB                             ``mta-windows[rocksdict]``
+`RedisStore`        on a Redis server                      ``mta-windows[redis]``
+==================  =====================================  ==============================
+
+All keep the promises of `Store`: atomic batches, `flush` for durability, damage refused.
+`BackgroundStore` goes around any of them: it writes and reads ahead on threads of its own, with the
+bounded `BlockCache` for what was read.
+
+>>> store = BackgroundStore(MemoryStore(), buffer=512)
+>>> for number in range(3):
+...     store.put(b"block %d" % number, bytes(65536))   # returns at once
+>>> store.flush()                                       # until all of it is safe
+>>> store.prefetch([b"block 0", b"block 1"])
+>>> len(store.get(b"block 0"))
+65536
+>>> store.close()
+"""
+
+from mta.stores.background import BackgroundStore
+from mta.stores.base import Changes, Store, Sync
+from mta.stores.cache import BlockCache
+from mta.stores.files import FileStore
+from mta.stores.lmdb_store import LmdbStore
+from mta.stores.memory import MemoryStore
+from mta.stores.redis_store import RedisStore
+from mta.stores.rocks_store import RocksStore
+
+__all__ = [
+    "BackgroundStore",
+    "BlockCache",
+    "Changes",
+    "FileStore",
+    "LmdbStore",
+    "MemoryStore",
+    "RedisStore",
+    "RocksStore",
+    "Store",
+    "Sync",
+]

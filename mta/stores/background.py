@@ -1,0 +1,272 @@
+"""A store whose writes and read-aheads happen on threads of their own."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from threading import Condition, Thread
+from typing import ClassVar
+
+from mta.errors import SpecError, StoreError
+from mta.stores.base import Store
+from mta.stores.cache import BlockCache
+
+_WRITTEN_AT_ONCE = 64  # blocks in one call of the store, about: batches are joined up to here
+_READ_AT_ONCE = 16
+
+
+class BackgroundStore(Store):
+    """Any store, written in the background.
+
+    `write` and its kin put a batch into a buffer and return; a thread brings the batches to the
+    store, in their order, joined into larger ones. They wait only while the buffer is full. What is
+    in the buffer is found by `get`. A batch stays atomic.
+
+    `flush` returns when all batches of before are written and the store has flushed. If the store
+    fails, its error is raised by the next call, which then has done nothing else; no batch leaves
+    the buffer before the store has taken it, and the store is tried again after that. So a failure
+    that passes costs nothing, and one that stays is raised by every second call or so, while reads
+    go on. A full buffer never waits for a store that fails.
+
+    `prefetch` has blocks read ahead on a second thread, into a `BlockCache`; `get` hands each of
+    them out once, and reads from the store itself where they have not arrived. An error of reading
+    ahead is not raised: whoever asks for the block meets it.
+
+    Costs: a write is a few µs of the caller's time; memory is bounded by `buffer` blocks and
+    `ahead` bytes (a batch larger than the buffer is taken when the buffer is empty). The threads
+    start when they are first needed, and don't keep the process alive: close the store.
+
+    Parameters
+    ----------
+    store
+        Where the blocks go; it is flushed and closed with this one.
+    buffer
+        How many blocks may wait, at most.
+    ahead
+        How many bytes of blocks may be held that were read ahead.
+
+    >>> from mta.stores import MemoryStore
+    >>> with BackgroundStore(MemoryStore()) as store:
+    ...     store.put(b"block 1", b"abc")
+    ...     found = store.get(b"block 1")   # wherever it is by now
+    ...     store.flush()                   # it is in the store, and that has flushed
+    >>> found
+    b'abc'
+    """
+
+    kind: ClassVar[str] = "background"
+
+    def __init__(self, store: Store, *, buffer: int = 512, ahead: int = 16 << 20) -> None:
+        super().__init__(store.where)
+        if buffer < 1:
+            raise SpecError(f"buffer: at least one block has to have room, not {buffer}")
+        self.store = store
+        self._limit = buffer
+        # Guards all below. Never held while the store is at work.
+        self._changed = Condition()
+        self._batches: deque[dict[bytes, bytes | None]] = deque()  # not yet with the store
+        self._newest: dict[bytes, tuple[bytes | None, int]] = {}  # by key; and in how many batches
+        self._waiting = 0  # blocks in all batches
+        self._came = self._went = 0  # how many batches, ever
+        self._error: Exception | None = None  # not raised yet; nothing is written meanwhile
+        self._stopping = False
+        self._ahead = BlockCache(ahead)
+        self._wanted: dict[bytes, int] = {}  # to be read ahead, by turn
+        self._turn = 0
+        self._threads: dict[str, Thread] = {}
+
+    def prefetch(self, keys: Iterable[bytes]) -> None:
+        """Has the blocks of `keys` read ahead; returns at once.
+
+        Parameters
+        ----------
+        keys
+            In the order in which they will be asked for, all after those of earlier calls. Where
+            room is short, what is asked for last is not kept.
+
+        Raises
+        ------
+        StoreError
+            An earlier write has failed.
+        """
+        wanted = list(keys)
+        with self._saying("prefetch", wanted), self._changed:
+            self._raise_error()
+            for key in wanted:
+                self._turn += 1
+                block, _ = self._newest.get(key, (None, 0))
+                if block is not None:
+                    self._ahead.put(key, block, self._turn)
+                elif key not in self._ahead:
+                    self._wanted.setdefault(key, self._turn)
+            self._start("reader", self._read_ahead)
+            self._changed.notify_all()
+
+    @property
+    def waiting(self) -> int:
+        """How many blocks are in the buffer."""
+        return self._waiting
+
+    def _get(self, key: bytes) -> bytes | None:
+        return self._get_many((key,))[0]
+
+    def _get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        found: dict[bytes, bytes | None] = {}
+        with self._changed:
+            self._raise_error()
+            for key in keys:
+                self._wanted.pop(key, None)
+                ahead = self._ahead.pop(key)
+                if key in self._newest:
+                    found[key] = self._newest[key][0]
+                elif ahead is not None:
+                    found[key] = ahead
+        # A key that was not in the buffer is in the store, if it is anywhere.
+        missing = [key for key in dict.fromkeys(keys) if key not in found]
+        if missing:
+            found.update(zip(missing, self.store.get_many(missing), strict=True))
+        return [found[key] for key in keys]
+
+    def _keys(self, prefix: bytes) -> Iterable[bytes]:
+        with self._changed:
+            self._raise_error()
+            waiting = {key: value for key, (value, _) in self._newest.items()}
+        keys = {key for key in self.store.keys(prefix) if waiting.get(key, b"") is not None}
+        return keys.union(
+            key for key, value in waiting.items() if value is not None and key.startswith(prefix)
+        )
+
+    def _write(self, batch: dict[bytes, bytes | None]) -> None:
+        with self._changed:
+            self._raise_error()
+            while self._waiting and self._waiting + len(batch) > self._limit:
+                self._changed.wait()
+                self._raise_error()
+            self._batches.append(batch)
+            self._came += 1
+            self._waiting += len(batch)
+            for key, value in batch.items():
+                self._newest[key] = value, self._newest.get(key, (None, 0))[1] + 1
+                self._wanted.pop(key, None)
+                self._ahead.pop(key)
+            self._start("writer", self._write_behind)
+            self._changed.notify_all()
+
+    def _flush(self) -> None:
+        with self._changed:
+            self._raise_error()
+            before = self._came
+            while self._went < before:
+                self._changed.wait()
+                self._raise_error()
+        self.store.flush()
+
+    def close(self) -> None:
+        """Flushes, ends the threads and closes the store; a second close does nothing.
+
+        Raises
+        ------
+        StoreError
+            The store failed. This one is then still open: call again, or `abandon` it.
+        """
+        if self._open:
+            self.flush()
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Ends the threads and closes the store, without what is still in the buffer."""
+        self._open = False
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        for thread in self._threads.values():
+            thread.join()
+        self._ahead.clear()
+        self._close()
+
+    def _close(self) -> None:
+        self.store.close()
+
+    def __exit__(self, *error: object) -> None:
+        try:
+            self.close()
+        finally:
+            if self._open:
+                self.abandon()
+
+    def _raise_error(self) -> None:
+        """Raises what the writer met; it goes on after that."""
+        error, self._error = self._error, None
+        if error is not None:
+            self._changed.notify_all()
+            raise StoreError(f"in the background: {error}") from error
+
+    # What the threads do.
+
+    def _start(self, name: str, work: Callable[[], None]) -> None:
+        if name not in self._threads:
+            thread = Thread(target=work, name=f"mta-{name}", daemon=True)
+            self._threads[name] = thread
+            thread.start()
+
+    def _write_behind(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(self._can_write)
+                if self._stopping:
+                    return
+                taken, together = self._joined()
+            try:
+                self.store.write(together)
+            except Exception as error:
+                self._error = error
+            with self._changed:
+                if self._error is None:
+                    self._done(taken)
+                self._changed.notify_all()
+
+    def _can_write(self) -> bool:
+        return self._stopping or bool(self._batches and self._error is None)
+
+    def _joined(self) -> tuple[int, dict[bytes, bytes | None]]:
+        """The first batches as one, and how many they are; whole batches, so it stays atomic."""
+        together: dict[bytes, bytes | None] = {}
+        taken = 0
+        for batch in self._batches:
+            if taken and len(together) + len(batch) > _WRITTEN_AT_ONCE:
+                break
+            together.update(batch)
+            taken += 1
+        return taken, together
+
+    def _done(self, taken: int) -> None:
+        self._went += taken
+        for _ in range(taken):
+            batch = self._batches.popleft()
+            self._waiting -= len(batch)
+            for key in batch:
+                value, batches = self._newest[key]
+                if batches == 1:
+                    del self._newest[key]
+                else:
+                    self._newest[key] = value, batches - 1
+
+    def _read_ahead(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._stopping or self._wanted)
+                if self._stopping:
+                    return
+                keys = list(islice(self._wanted.items(), _READ_AT_ONCE))
+            try:
+                blocks = self.store.get_many(key for key, _ in keys)
+            except Exception:  # met again by whoever asks for the block
+                blocks = [None] * len(keys)
+            with self._changed:
+                for (key, turn), block in zip(keys, blocks, strict=True):
+                    # If not: written, deleted or read by somebody else meanwhile.
+                    if self._wanted.get(key) == turn:
+                        del self._wanted[key]
+                        if block is not None:
+                            self._ahead.put(key, block, turn)
