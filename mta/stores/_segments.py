@@ -76,7 +76,7 @@ class Segment:
         self.number = number
         self.fd = fd
         self.size = os.fstat(fd).st_size  # where the next record goes
-        self.live = 0  # bytes of values that are still asked for
+        self.live = 0  # bytes that values need which are still asked for; see `length_alone`
         # A reader may still be at it when the store has done with the file.
         self.close = weakref.finalize(self, os.close, fd)
 
@@ -192,14 +192,14 @@ class Segment:
 
 
 class Mark:
-    """How far the segments are known to be durable: a small file, written after each sync.
+    """Which segments there are, and how far they are known to be durable: a small file.
 
-    Two slots in turn, so that one is whole whenever the process dies. It is not forced to the disk
-    itself: an older mark makes nothing wrong, it only means that more is looked at when the store
-    is opened.
+    Two slots in turn, so that one is whole whenever the process dies. After a flush it is not
+    forced to the disk itself: an older mark makes nothing wrong, it only means that more is looked
+    at when the store is opened. Before a segment is removed it is.
     """
 
-    _SLOT = struct.Struct("<QQQI")  # turn, segment, offset, CRC
+    _SLOT = struct.Struct("<QQQQI")  # turn, first and newest segment, offset there, CRC
     _APART = 4096  # bytes; no disk writes both at once
 
     def __init__(self, path: Path) -> None:
@@ -209,25 +209,40 @@ class Mark:
         whole = [self._SLOT.unpack(slot) for slot in slots if _whole_slot(slot)]
         if not whole:
             raise BadRecordError("the mark of what is durable is damaged")
-        self.turn, self.segment, self.offset, _ = max(whole)
+        self.turn, self.first, self.segment, self.offset, _ = max(whole)
 
     @classmethod
     def create(cls, path: Path) -> None:
         """The mark of an empty store."""
-        create_whole(path, cls._slot(0, 1, 0).ljust(cls._APART, b"\0") + cls._slot(0, 1, 0))
+        empty = cls._slot(0, 1, 1, 0)
+        create_whole(path, empty.ljust(cls._APART, b"\0") + empty)
 
     def set(self, segment: int, offset: int) -> None:
         """Everything up to `offset` of `segment` is durable, and so are all older segments."""
-        if (segment, offset) == (self.segment, self.offset):
-            return
-        turn = self.turn + 1
-        os.pwrite(self.fd, self._slot(turn, segment, offset), turn % 2 * self._APART)
-        self.turn, self.segment, self.offset = turn, segment, offset
+        if (segment, offset) != (self.segment, self.offset):
+            self.segment, self.offset = segment, offset
+            self._write()
+
+    def drop_before(self, first: int) -> None:
+        """Segments before `first` are not needed any more; durable when this returns."""
+        self.first = first
+        self._write()
+        sync_data(self.fd)
+
+    def _write(self) -> None:
+        self.turn += 1
+        slot = self._slot(self.turn, self.first, self.segment, self.offset)
+        os.pwrite(self.fd, slot, self.turn % 2 * self._APART)
 
     @classmethod
-    def _slot(cls, turn: int, segment: int, offset: int) -> bytes:
-        data = cls._SLOT.pack(turn, segment, offset, 0)[:-4]
+    def _slot(cls, *fields: int) -> bytes:
+        data = cls._SLOT.pack(*fields, 0)[:-4]
         return data + struct.pack("<I", crc32(data))
+
+
+def length_alone(key: bytes, place: Place) -> int:
+    """The length of a record of this value alone: what it takes to write it again."""
+    return _RECORD.size + _ENTRY.size + len(key) + place.length
 
 
 def segment_path(folder: Path, number: int) -> Path:

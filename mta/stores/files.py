@@ -18,6 +18,7 @@ from mta.stores._segments import (
     Mark,
     Place,
     Segment,
+    length_alone,
     segment_path,
     sync_folder,
 )
@@ -134,9 +135,9 @@ class FileStore(Store):
             else:
                 old = self._index.get(key)
                 self._index[key] = place
-                place.segment.live += place.length
+                place.segment.live += length_alone(key, place)
             if old is not None:
-                old.segment.live -= old.length
+                old.segment.live -= length_alone(key, old)
 
     def _keys(self, prefix: bytes) -> Iterable[bytes]:
         return [key for key in list(self._index) if key.startswith(prefix)]
@@ -174,13 +175,16 @@ class FileStore(Store):
                     return
                 self._append_again(oldest)
             self._make_durable()
+            self._mark.drop_before(oldest.number + 1)
             oldest.path.unlink()
             sync_folder(self._folder)
             del self._segments[0]
 
     def _mostly_dead(self) -> bool:
+        # Without the headers of segments, so that once all the living are written again it is not.
         live = sum(segment.live for segment in self._segments)
-        return sum(segment.size for segment in self._segments) > 2 * live + 4 * self._limit
+        size = sum(segment.size - FIRST for segment in self._segments)
+        return size > 2 * live + 4 * self._limit
 
     def _append_again(self, oldest: Segment) -> None:
         for key, place in list(self._index.items()):
@@ -209,14 +213,16 @@ class FileStore(Store):
     def _recover(self) -> None:
         for unfinished in self._folder.glob("*.tmp"):
             unfinished.unlink()
-        numbers = sorted(int(path.stem, 16) for path in self._folder.glob("*.blocks"))
         mark = self._folder / "durable"
+        numbers = sorted(int(path.stem, 16) for path in self._folder.glob("*.blocks"))
         if not numbers and not mark.exists():
             Mark.create(mark)
         self._mark = self._whole_mark(mark)
         if not numbers and (self._mark.segment, self._mark.offset) == (1, 0):
             Segment.create(self._folder, 1, 0).close()
             numbers = [1]
+        while numbers and numbers[0] < self._mark.first:  # it died while tidying
+            segment_path(self._folder, numbers.pop(0)).unlink()
         self._refuse_missing(numbers)
         self._segments = [
             Segment.open(segment_path(self._folder, number), number) for number in numbers
@@ -244,7 +250,7 @@ class FileStore(Store):
             raise self._damaged(path, str(error)) from None
 
     def _refuse_missing(self, numbers: list[int]) -> None:
-        gaps = [a + 1 for a, b in pairwise(numbers) if b != a + 1]
+        gaps = [a + 1 for a, b in pairwise([self._mark.first - 1, *numbers]) if b != a + 1]
         if not numbers or numbers[-1] < self._mark.segment:
             gaps.append(self._mark.segment)
         if gaps:
