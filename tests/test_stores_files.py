@@ -117,7 +117,9 @@ def test_the_message_says_where(tmp_path):
     path.write_bytes(data)
     with FileStore(tmp_path) as store:
         assert store.get(b"a") == bytes(1000)
-        with pytest.raises(DamageError, match=r"value of b'b' is damaged .*01\.blocks from byte 1,"):
+        with pytest.raises(
+            DamageError, match=r"value of b'b' is damaged .*01\.blocks from byte 1,"
+        ):
             store.get(b"b")
         store.put(b"b", b"new")
         assert store.get(b"b") == b"new"

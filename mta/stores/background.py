@@ -95,13 +95,19 @@ class BackgroundStore(Store):
             self._raise_error()
             for key in wanted:
                 self._turn += 1
-                block, _ = self._newest.get(key, (None, 0))
-                if block is not None:
-                    self._ahead.put(key, block, self._turn)
-                elif key not in self._ahead:
-                    self._wanted.setdefault(key, self._turn)
+                self._want(key, self._turn)
             self._start("reader", self._read_ahead)
             self._changed.notify_all()
+
+    def _want(self, key: bytes, turn: int) -> None:
+        if key not in self._newest:
+            if key not in self._ahead:
+                self._wanted.setdefault(key, turn)
+            return
+        # What the store has of this key is old, or is about to be.
+        block, _ = self._newest[key]
+        if block is not None:
+            self._ahead.put(key, block, turn)
 
     @property
     def waiting(self) -> int:
@@ -217,13 +223,15 @@ class BackgroundStore(Store):
                 if self._stopping:
                     return
                 taken, together = self._joined()
+            failure = None
             try:
                 self.store.write(together)
             except Exception as error:
-                self._error = error
+                failure = error
             with self._changed:
-                if self._error is None:
+                if failure is None:
                     self._done(taken)
+                self._error = failure
                 self._changed.notify_all()
 
     def _can_write(self) -> bool:

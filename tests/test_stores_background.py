@@ -1,0 +1,313 @@
+"""Writing behind and reading ahead: nothing is lost when the store fails, nobody waits in vain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from threading import Event, Thread
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mta.errors import DamageError, SpecError, StoreError
+from mta.stores import BackgroundStore, BlockCache, FileStore, MemoryStore
+from store_kinds import contents
+
+
+class FailingStore(MemoryStore):
+    """Fails at calls of given numbers, before it does anything or after."""
+
+    def __init__(self, *, before: set[int] = frozenset(), after: set[int] = frozenset()) -> None:
+        super().__init__()
+        self.before, self.after = before, after
+        self.calls = 0
+
+    def _failing(self, call: Callable):
+        self.calls += 1
+        if self.calls in self.before:
+            raise OSError(5, "the cable is out")
+        answer = call()
+        if self.calls in self.after:
+            raise OSError(5, "no answer came")
+        return answer
+
+    def _get_many(self, keys):
+        return self._failing(lambda: [self._values.get(key) for key in keys])
+
+    def _write(self, batch):
+        self._failing(lambda: MemoryStore._write(self, batch))
+
+    def _flush(self):
+        self._failing(lambda: None)
+
+
+class GatedStore(MemoryStore):
+    """Its calls wait until the gate is open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = Event()
+        self.batches = []
+
+    def _write(self, batch):
+        assert self.gate.wait(20)
+        self.batches.append(list(batch))
+        super()._write(batch)
+
+    def _get_many(self, keys):
+        assert self.gate.wait(20)
+        return super()._get_many(keys)
+
+
+def until_it_works(call: Callable):
+    """What a caller does that tries again; the error must name the store's own message."""
+    for _ in range(50):
+        try:
+            return call()
+        except StoreError as error:
+            assert "the cable is out" in str(error) or "no answer came" in str(error)
+    raise AssertionError("it never works")
+
+
+def ended(call: Callable, seconds: float = 20) -> bool:
+    thread = Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return not thread.is_alive()
+
+
+KEYS = st.sampled_from([b"a", b"b", b"c", b"d"])
+BATCHES = st.dictionaries(KEYS, st.none() | st.binary(max_size=4), min_size=1)
+CALLS = st.lists(
+    st.tuples(st.just("write"), BATCHES)
+    | st.tuples(st.just("get"), KEYS)
+    | st.tuples(st.just("prefetch"), st.lists(KEYS))
+    | st.tuples(st.just("flush"), st.none()),
+    max_size=30,
+)
+NUMBERS = st.sets(st.integers(1, 40), max_size=12)
+
+
+@given(CALLS, NUMBERS, NUMBERS, st.integers(1, 6))
+def test_failures_lose_nothing(calls, before, after, buffer):
+    """A call that raised is made again, and has done nothing before."""
+    inner = FailingStore(before=before, after=after)
+    store = BackgroundStore(inner, buffer=buffer, ahead=6)
+    model = {}
+    for call, argument in calls:
+        made = partial(getattr(store, call), *([] if call == "flush" else [argument]))
+        answer = until_it_works(made)
+        if call == "write":
+            model.update(argument)
+        elif call == "get":
+            assert answer == model.get(argument)
+        elif call == "flush":
+            assert inner._values == {k: v for k, v in model.items() if v is not None}
+    until_it_works(store.flush)
+    assert inner._values == {k: v for k, v in model.items() if v is not None}
+    assert store.waiting == 0
+    inner.before = inner.after = frozenset()
+    store.close()
+
+
+def test_errors_come_with_the_next_call_and_name_store_and_key():
+    inner = FailingStore(before={1, 2})
+    store = BackgroundStore(inner)
+    store.write({b"one": b"1", b"two": b"2"})
+    calls = [lambda: store.put(b"c", b"3"), store.flush]
+    for call in calls:
+        while store._error is None:  # the thread has not met it yet
+            pass
+        with pytest.raises(StoreError) as raised:
+            call()
+        message = str(raised.value)
+        assert message.startswith("in the background: FailingStore('memory'): write b'one' and 1")
+        assert "the cable is out" in message
+    store.flush()
+    assert contents(inner) == {b"one": b"1", b"two": b"2"}  # c was not taken
+    store.close()
+
+
+def test_any_exception_of_a_store_surfaces():
+    class Odd(MemoryStore):
+        def write(self, changes):
+            raise RuntimeError("odd")
+
+    store = BackgroundStore(Odd())
+    store.put(b"a", b"1")
+    with pytest.raises(StoreError, match="in the background: odd"):
+        store.flush()
+    store.abandon()
+
+
+def test_a_full_buffer_waits_for_the_store_and_only_then():
+    inner = GatedStore()
+    store = BackgroundStore(inner, buffer=512)
+    assert ended(lambda: [store.put(b"%d" % i, b"x") for i in range(512)])
+    assert store.waiting == 512
+    assert store.get(b"511") == b"x"
+    waits = Thread(target=lambda: store.put(b"512", b"y"))
+    waits.start()
+    waits.join(0.1)
+    assert waits.is_alive()
+    inner.gate.set()
+    waits.join(20)
+    assert not waits.is_alive()
+    store.flush()
+    assert len(contents(inner)) == 513
+    store.close()
+
+
+def test_a_full_buffer_does_not_wait_for_a_store_that_fails():
+    inner = FailingStore(before=set(range(1000)))
+    store = BackgroundStore(inner, buffer=2)
+    store.write({b"a": b"1", b"b": b"2"})
+
+    def put():
+        with pytest.raises(StoreError, match="the cable is out"):
+            for _ in range(2):
+                store.put(b"c", b"3")
+
+    assert ended(put)
+    inner.before = set()
+    until_it_works(store.flush)
+    assert {b"a", b"b"} <= set(contents(inner))
+    store.close()
+
+
+def test_batches_larger_than_the_buffer_stay_whole():
+    inner = GatedStore()
+    store = BackgroundStore(inner, buffer=4)
+    large = {b"%d" % i: b"x" for i in range(200)}
+    store.write(large)
+    inner.gate.set()
+    store.put(b"last", b"y")
+    store.flush()
+    assert inner.batches == [list(large), [b"last"]]
+    store.close()
+
+
+def test_batches_are_joined_in_order_and_never_cut():
+    inner = GatedStore()
+    store = BackgroundStore(inner)
+    batches = [{b"%d" % i: b"", b"%d" % (i - 1): None} for i in range(1, 100)]
+    for batch in batches:
+        store.write(batch)
+    inner.gate.set()
+    store.flush()
+    assert contents(inner) == {b"99": b""}
+    assert len(inner.batches) <= 4
+    numbers = [int(key) for joined in inner.batches for key in joined]
+    ends = [sorted({int(key) for key in joined}) for joined in inner.batches]
+    assert set(numbers) == set(range(100))
+    assert all(first[-1] == second[0] for first, second in zip(ends, ends[1:], strict=False))
+    store.close()
+
+
+def test_blocks_read_ahead_are_handed_out_once():
+    inner = FailingStore()
+    inner.put_many({b"%d" % i: b"%d" % i for i in range(20)})
+    with BackgroundStore(inner, ahead=100) as store:
+        store.prefetch([b"%d" % i for i in range(20)])
+        while store._wanted:
+            pass
+        calls = inner.calls
+        assert [store.get(b"%d" % i) for i in range(20)] == [b"%d" % i for i in range(20)]
+        assert inner.calls == calls
+        assert store.get(b"3") == b"3"
+        assert inner.calls == calls + 1
+
+
+def test_what_is_written_meanwhile_is_newer_than_what_was_read_ahead():
+    inner = GatedStore()
+    inner._values[b"a"] = b"old"
+    store = BackgroundStore(inner)
+    store.prefetch([b"a"])  # the reader waits at the gate, or will
+    store.put(b"a", b"new")
+    store.prefetch([b"a"])  # from the buffer
+    inner.gate.set()
+    store.flush()
+    assert store.get(b"a") == b"new"
+    store.prefetch([b"a"])
+    inner.gate.clear()
+    store.delete(b"a")
+    assert store.get(b"a") is None
+    store.prefetch([b"a"])  # the store still has it
+    inner.gate.set()
+    store.flush()
+    assert store.get(b"a") is None
+    store.close()
+
+
+def test_errors_of_reading_ahead_are_met_by_who_asks(tmp_path):
+    with FileStore(tmp_path) as files:
+        files.put_many({b"a": b"A" * 100, b"b": b"B" * 100})
+    (path,) = tmp_path.glob("*.blocks")
+    path.write_bytes(path.read_bytes().replace(b"AA", b"AX", 1))
+    with BackgroundStore(FileStore(tmp_path)) as store:
+        store.prefetch([b"a", b"b"])
+        assert store.get(b"b") == b"B" * 100
+        with pytest.raises(DamageError, match="the value of b'a' is damaged"):
+            store.get(b"a")
+
+
+def test_leaving_with_a_store_that_fails_ends_the_threads():
+    inner = FailingStore(before=set(range(1000)))
+    with pytest.raises(StoreError, match="the cable is out"), BackgroundStore(inner) as store:
+        store.put(b"a", b"1")
+        store.prefetch([b"b"])
+    assert not any(thread.is_alive() for thread in store._threads.values())
+    with pytest.raises(StoreError, match="the store is closed"):
+        store.get(b"a")
+
+
+def test_closing_can_be_tried_again():
+    inner = FailingStore(before={1})
+    store = BackgroundStore(inner)
+    store.put(b"a", b"1")
+    with pytest.raises(StoreError, match="the cable is out"):
+        store.close()
+    assert store.get(b"a") == b"1"
+    store.close()
+    assert inner.calls >= 3
+
+
+def test_a_buffer_has_room():
+    with pytest.raises(SpecError, match="at least one block"):
+        BackgroundStore(MemoryStore(), buffer=0)
+    with pytest.raises(SpecError, match="no less than 0 bytes"):
+        BackgroundStore(MemoryStore(), ahead=-1)
+
+
+@given(
+    st.integers(0, 12),
+    st.lists(
+        st.tuples(st.sampled_from("abcdef"), st.integers(0, 6), st.integers(0, 20) | st.none())
+    ),
+)
+def test_the_cache_keeps_what_is_needed_first(limit, calls):
+    """Against the plain meaning: put all in, then drop by turn until it fits."""
+    cache = BlockCache(limit)
+    model = {}
+    for number, (name, size, turn) in enumerate(calls):
+        key = name.encode()
+        if turn is None:
+            assert cache.pop(key) == model.pop(key, (None, 0))[0]
+            continue
+        block = bytes([number % 256]) * size
+        turn = turn * 1000 + number  # no ties
+        model.pop(key, None)
+        cache.put(key, block, turn)
+        if size <= limit:
+            model[key] = block, turn
+        while sum(len(held) for held, _ in model.values()) > limit:
+            del model[max(model, key=lambda k: model[k][1])]
+        assert cache.size == sum(len(held) for held, _ in model.values()) <= limit
+        assert len(cache) == len(model)
+        assert all(k in cache for k in model)
+        assert len(cache._last) <= 2 * len(model) + 9
+    for key, (block, _) in model.items():
+        assert cache.pop(key) == block
+    cache.clear()
+    assert cache.size == len(cache) == 0
