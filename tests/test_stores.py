@@ -1,4 +1,4 @@
-"""Every store against a dict: what it holds, over any calls, before and after it is opened again."""
+"""Every store against a dict, over any calls, before and after it is opened again."""
 
 from __future__ import annotations
 
