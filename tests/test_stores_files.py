@@ -204,7 +204,7 @@ def failing(error: int, after: int):
 def test_a_full_disk(after, tmp_path, monkeypatch):
     with FileStore(tmp_path, segment=3000) as store:
         store.put(b"a", b"1" * 2000)
-        store.put(b"b", b"2" * 2000)  # the segment is full: what fails has to be cut off
+        store.put(b"b", b"2" * 2000)
         before = contents(store)
         for batch in ({b"c": b"3" * 4000}, {b"a": None, b"c": b"4" * 4000}):
             with monkeypatch.context() as patched:
@@ -212,11 +212,31 @@ def test_a_full_disk(after, tmp_path, monkeypatch):
                 with pytest.raises(StoreError, match=r"write b'[ac]'.*No space left"):
                     store.write(batch)
             assert contents(store) == before
-        store.put(b"d", b"5")
+            assert store._newest.path.stat().st_size == store._newest.size
+        store.put(b"d", b"5" * 3000)
+        store.put(b"e", b"6")  # in the next segment
         store.flush()
         expected = contents(store)
     with FileStore(tmp_path) as store:
-        assert contents(store) == expected == {**before, b"d": b"5"}
+        assert contents(store) == expected == {**before, b"d": b"5" * 3000, b"e": b"6"}
+
+
+def test_what_was_dropped_never_comes_back(tmp_path):
+    """A whole batch lies behind a torn one; the next batch takes the very place of that one."""
+    with FileStore(tmp_path) as store:
+        store.put(b"0", b"0")
+    shutil.copytree(tmp_path, tmp_path / "crashed")
+    (path,) = tmp_path.glob("*.blocks")
+    with FileStore(tmp_path) as store:
+        store.put(b"1", b"torn")
+        store.put(b"2", b"behind")
+    torn = path.read_bytes().replace(b"torn", b"TORN")
+    (tmp_path / "crashed" / path.name).write_bytes(torn)
+    for batch in ({}, {b"3": b"here"}, {}):
+        with FileStore(tmp_path / "crashed") as store:
+            store.write(batch)
+            found = contents(store)
+    assert found == {b"0": b"0", b"3": b"here"}
 
 
 def test_short_writes_go_on(tmp_path, monkeypatch):

@@ -118,11 +118,15 @@ class Segment:
         return int(before)
 
     def append(self, batch: dict[bytes, bytes | None]) -> dict[bytes, Place | None]:
-        """Writes a batch; if that fails, the next one is written over what is left of it."""
+        """Writes a batch; if that fails, nothing is left of it."""
         table, values = _tabled(batch)
         head = _RECORD.pack(b"MTAR", len(table), sum(map(len, values)), 0)[:-4]
         crc = struct.pack("<I", self._crc(head, table, self.size))
-        end = _write_all(self.fd, [head + crc + table, *values], self.size)
+        try:
+            end = _write_all(self.fd, [head + crc + table, *values], self.size)
+        except OSError:
+            self.cut()
+            raise
         record = self._record(table, self.size + _RECORD.size + len(table))
         self.size = end
         return record.places

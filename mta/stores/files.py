@@ -159,7 +159,6 @@ class FileStore(Store):
         self._mark.set(self._newest.number, self._newest.size)
 
     def _begin_segment(self) -> None:
-        self._newest.cut()
         self._make_durable()
         newest = self._newest
         self._segments.append(Segment.create(self._folder, newest.number + 1, newest.size))
