@@ -21,12 +21,13 @@ from mta.errors import DataError, SpecError
 from mta.pane_rows import no_partials
 from mta.periodic import Periodic
 from mta.plan import make_plan
-from mta.specs import Rolling, Spec, Streamed
+from mta.specs import Rolling, Spec
 from spark_bridge import streaming
 from spark_bridge.panes import PanePlan, no_panes, pane_start, poor_panes
 from spark_bridge.periods import Lower, Told, answer_periods
 from spark_bridge.schemas import periodic_schema, quoted, rolling_schema
 from spark_bridge.slices import MINE, Slices
+from spark_bridge.together import check_together, specs_of
 from spark_bridge.worker import answer_batches, answer_columns, gathered
 
 PLANS = ("auto", "rows", "panes")
@@ -45,7 +46,8 @@ def apply(
     Parameters
     ----------
     spec : a spec with aggregates, such as ``mta.rolling("24h", on="ts", by="card").agg(...)``; or
-        several trailing ones of the same `by` and `on`, which share one shuffle and one sort
+        several trailing ones of the same `by` and `on`, which share one shuffle and one sort, or
+        one stream
     sdf : a batch DataFrame, with its columns in any order; or a stream
     plan : of windows by number in batch, what is shuffled
 
@@ -99,7 +101,9 @@ def apply(
     if getattr(sdf, "isStreaming", False):
         if slices is not None:
             raise SpecError("slices: of batches only; a stream is spread by its shards")
-        return streaming.apply(_one_of_stream(spec, plan), sdf, **options)
+        if plan != "auto":
+            raise SpecError(f"plan: {plan!r} is of batches; a stream takes what state is least of")
+        return streaming.apply(spec, sdf, **options)
     if options:
         raise SpecError(f"apply: {', '.join(options)}: of streams only; this is a batch")
     specs = specs_of(spec)
@@ -112,30 +116,7 @@ def apply(
     return _rolling(trailing, sdf) if slices is None else _sliced(trailing, sdf, slices)
 
 
-def _one_of_stream(spec: Spec | Sequence[Spec], plan: str) -> Streamed:
-    """The one spec that a stream is answered by."""
-    specs = specs_of(spec)
-    if len(specs) > 1:
-        raise SpecError("spec: a stream is answered by one spec; call apply() for each")
-    if plan != "auto":
-        raise SpecError(f"plan: {plan!r} is of batches; a stream's is `spec.stream(plan=)`'s own")
-    one = specs[0]
-    assert isinstance(one, Streamed)  # all that `specs_of` lets through are
-    return one
-
-
-def specs_of(spec: Spec | Sequence[Spec]) -> list[Spec]:
-    """One spec or several, all of a kind that is known here."""
-    specs: list[Any] = list(spec) if isinstance(spec, (list, tuple)) else [spec]
-    if not specs or not all(isinstance(s, (Rolling, Periodic)) for s in specs):
-        raise SpecError(
-            "spec: mta.rolling(...).agg(...), or hopping, tumbling, landmark or calendar, is "
-            f"needed, not {spec!r}"
-        )
-    return specs
-
-
-def check(specs: list[Spec], sdf: Any, plan: str) -> None:
+def check(specs: Sequence[Spec], sdf: Any, plan: str) -> None:
     """Refuse what can't be answered, or not in one pass."""
     if not isinstance(getattr(sdf, "schema", None), T.StructType):
         raise DataError(f"sdf: a Spark DataFrame is needed, not a {type(sdf).__name__}")
@@ -146,12 +127,11 @@ def check(specs: list[Spec], sdf: Any, plan: str) -> None:
             raise SpecError("every_by: rows of a Spark DataFrame do not arrive in any order")
         if isinstance(one, Rolling) and plan != "auto":
             raise SpecError(f"plan: {plan!r} is of windows by number; this is {one!r}")
-    if len(specs) > 1:
-        _check_together(specs)
+    check_together(specs)
     _check_case(specs, sdf)
 
 
-def _check_case(specs: list[Spec], sdf: DataFrame) -> None:
+def _check_case(specs: Sequence[Spec], sdf: DataFrame) -> None:
     """Refuse answers that nobody could select, as Spark takes their names for those of others."""
     if str(sdf.sparkSession.conf.get("spark.sql.caseSensitive", "false")).lower() == "true":
         return
@@ -166,29 +146,10 @@ def _check_case(specs: list[Spec], sdf: DataFrame) -> None:
             )
 
 
-def check_slices(specs: list[Spec], slices: object) -> None:
+def check_slices(specs: Sequence[Spec], slices: object) -> None:
     """Refuse to slice windows by number: panes spread a key over all cores."""
     if slices is not None and isinstance(specs[0], Periodic):
         raise SpecError(f"slices: of trailing windows only; this is {specs[0]!r}")
-
-
-def _check_together(specs: list[Spec]) -> None:
-    first = specs[0]
-    for one in specs:
-        if not isinstance(one, Rolling):
-            raise SpecError(
-                "spec: windows by number have rows of their own, one for each window and group, so "
-                "the answers of several specs can't stand side by side; call apply() for each (and "
-                "sdf.persist() before, where the rows cost much), or give one spec more "
-                f"aggregates. This is one: {one!r}"
-            )
-        if one.every is not None:
-            raise SpecError(f"every: answers for some rows have none beside them: {one!r}")
-        if (one.by, one.on) != (first.by, first.on):
-            raise SpecError(
-                "spec: one shuffle and one sort serve specs of the same `by` and `on` only, not "
-                f"{first!r} and {one!r}"
-            )
 
 
 # ---- trailing windows ------------------------------------------------------------------------

@@ -21,12 +21,12 @@ from spark_bridge.batch import (
     check_slices,
     of_panes,
     read_columns,
-    specs_of,
 )
 from spark_bridge.panes import no_panes, pane_length, poor_panes
 from spark_bridge.periods import Told
 from spark_bridge.schemas import periodic_schema, rolling_schema
 from spark_bridge.slices import Slices
+from spark_bridge.together import specs_of
 from spark_bridge.worker import ROWS
 
 # Aggregates that Spark's segment tree serves about as fast as we do, when there is one of them.

@@ -1,4 +1,4 @@
-"""A shard: one stream of `mta` over many keys, whose watermark is told from outside.
+"""A shard: streams of `mta` over many keys, whose watermark is told from outside.
 
 Nothing here knows Spark; `spark_bridge.state` keeps shards between micro-batches.
 """
@@ -6,7 +6,7 @@ Nothing here knows Spark; `spark_bridge.state` keeps shards between micro-batche
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -27,10 +27,11 @@ from mta.stream import RollingStream
 from mta.stream_blocks import Checkpoint, checkpoint, stream_from_checkpoint
 from spark_bridge.ahead import Ints, Told
 from spark_bridge.blobs import MS_OF_DAY, from_blob, to_blob
+from spark_bridge.together import NUMBER, Beside
 
 KIND = "shard"
 REVISION = "revision"
-NUMBER, ANSWERED = "\0row", "\0answered"  # columns that no one else calls so
+ANSWERED = "\0answered"  # a column that no one else calls so
 
 
 class Taken(NamedTuple):
@@ -40,9 +41,14 @@ class Taken(NamedTuple):
     late: pa.Table | None
 
 
-def told_from_outside(spec: Streamed) -> Streamed:
+def told_from_outside(specs: Sequence[Streamed]) -> tuple[Streamed, ...]:
     """The same windows, whose rows tell nothing about how far time has come."""
-    return replace(spec, progress=Watermark())
+    return tuple(replace(spec, progress=Watermark()) for spec in specs)
+
+
+def identity(specs: Sequence[Streamed]) -> str:
+    """What a checkpoint says that it is of."""
+    return "\n".join(spec.identity() for spec in specs)
 
 
 def delay_ms(spec: Streamed) -> int:
@@ -69,9 +75,9 @@ def new_stream(spec: Streamed) -> Any:
 
 
 class Shard:
-    """The stream of a shard's keys and, of a trailing window, the rows that wait for answers.
+    """The streams of a shard's keys, one for each spec, and the rows that wait for answers.
 
-    spec : from `told_from_outside`
+    specs : from `told_from_outside`; several are trailing ones that answer the same rows
     data : the head that `checkpoint` gave; the shard goes on from there
     read : gives the blocks that belong to it, by their numbers
     eager : rows of a trailing window are answered when they come, and again where that changes
@@ -79,44 +85,55 @@ class Shard:
 
     def __init__(
         self,
-        spec: Streamed,
+        specs: Sequence[Streamed],
         data: bytes | None = None,
         read: Callable[[int], bytes] | None = None,
         eager: bool = False,
     ) -> None:
-        self.spec = spec
+        self.specs = specs
         self.watermark: int | None = None
         self.answers = 0
-        self.waiting = WaitingRows(spec, eager) if isinstance(spec, Rolling) else None
+        trailing = [spec for spec in specs if isinstance(spec, Rolling)]
+        self.waiting = WaitingRows(trailing, eager) if trailing else None
         if data is None:
-            self.stream: Any = new_stream(spec)
+            self.streams: list[Any] = [new_stream(spec) for spec in specs]
             return
-        head, stream, rows, ahead = unseal(KIND, spec.identity(), data)
-        told = json.loads(head)
-        if isinstance(spec, Rolling) and read is not None:
-            self.stream = stream_from_checkpoint(spec, stream, read)
-        else:
-            self.stream = spec.stream(stream)  # type: ignore[attr-defined]
+        head, *parts = unseal(KIND, identity(specs), data)
+        told, count = json.loads(head), len(specs)
+        self.streams = [self._stream(place, parts[place], read) for place in range(count)]
         self.watermark, self.answers = told["watermark"], int(told["answers"])
-        if self.waiting is not None and rows:
-            self.waiting.fill(from_blob(rows), from_blob(ahead) if ahead else None)
+        if self.waiting is not None:
+            self.waiting.fill([from_blob(part) if part else None for part in parts[count:]])
+
+    def _stream(self, place: int, data: bytes, read: Callable[[int], bytes] | None) -> Any:
+        spec, count = self.specs[place], len(self.specs)
+        if isinstance(spec, Rolling) and read is not None:
+            return stream_from_checkpoint(spec, data, lambda number: read(number * count + place))
+        return spec.stream(data)  # type: ignore[attr-defined]
 
     def checkpoint(self) -> Checkpoint:
         """What is to be kept now: versioned, checksummed, no code inside.
 
-        Of a trailing window the rows are in blocks, written once. Of windows by number everything
-        is in the head, which holds partial aggregates where there are any.
+        Of a trailing window the rows are in blocks, written once; block b of the i-th of n specs
+        has the number b * n + i. Of windows by number everything is in the head, which holds
+        partial aggregates where there are any.
         """
         head = json.dumps({"watermark": self.watermark, "answers": self.answers}).encode()
-        told = (
-            checkpoint(self.stream)
-            if isinstance(self.stream, RollingStream)
-            else Checkpoint(self.stream.to_bytes(), {}, [])
+        told = [
+            checkpoint(stream)
+            if isinstance(stream, RollingStream)
+            else Checkpoint(stream.to_bytes(), {}, [])
+            for stream in self.streams
+        ]
+        tables = [None, None] if self.waiting is None else self.waiting.tables()
+        rows = [b"" if table is None else to_blob(table) for table in tables]
+        sealed = seal(KIND, identity(self.specs), [head, *(one.head for one in told), *rows])
+        count, placed = len(told), list(enumerate(told))
+        return Checkpoint(
+            sealed,
+            {b * count + i: data for i, one in placed for b, data in one.blocks.items()},
+            [b * count + i for i, one in placed for b in one.gone],
         )
-        waiting = self.waiting
-        tables = [None, None] if waiting is None else [waiting.table(), waiting.told_table()]
-        parts = [head, told.head, *(b"" if t is None else to_blob(t) for t in tables)]
-        return told._replace(head=seal(KIND, self.spec.identity(), parts))
 
     def take(self, watermark: int | None, table: pa.Table | None) -> Taken:
         """Time goes on, and then rows come; whether they are late is a matter of that time.
@@ -124,57 +141,73 @@ class Shard:
         watermark : in milliseconds (None: there is none yet)
         """
         rows = None if table is None else self._numbered(table)
+        if rows is not None and self.waiting is not None:
+            self.waiting.add(rows)
         made: list[pa.Table] = []
-        if rows is not None and self.stream.frame is None:
-            self.stream.push(rows.slice(0, 0))  # which says what a time is
-        if watermark is not None and self.stream.frame is not None:
-            if watermark != self.watermark:
-                made.append(self._labelled(self.stream.advance(self._time(watermark))))
+        for place, stream in enumerate(self.streams):
+            for answers in self._feed(stream, watermark, rows):
+                if self.waiting is None:
+                    made.append(answers)
+                else:
+                    self.waiting.beside.add(place, stream.answered_rows, answers)
+        if watermark is not None and self.streams[0].frame is not None:
             self.watermark = watermark
-        if rows is not None:
-            if self.waiting is not None:
-                self.waiting.add(rows)
-            made.append(self._labelled(self.stream.push(rows)))
+        if self.waiting is not None:
+            made = self.waiting.complete()
         late = self._late()
-        if rows is not None and self.waiting is not None and self.waiting.told is not None:
-            answers = self.stream.peek()
-            made.append(self.waiting.ahead(self.stream.answered_rows, answers))
-        if self.waiting is not None and self.stream.ticks is not None:
-            self.waiting.forget(self.stream)
+        if self.waiting is not None and self.streams[0].ticks is not None:
+            if rows is not None:
+                made += self.waiting.ahead(self.streams)
+            self.waiting.forget(self.streams[0])
         answers = pa.concat_tables([m for m in made if len(m)]) if any(map(len, made)) else None
         self.answers += 0 if answers is None else len(answers)
         return Taken(answers, late)
+
+    def _feed(
+        self, stream: Any, watermark: int | None, rows: pa.Table | None
+    ) -> Iterator[pa.Table]:
+        """The answers of one stream, after each call of it."""
+        if rows is not None and stream.frame is None:
+            stream.push(rows.slice(0, 0))  # which says what a time is
+        if watermark not in (None, self.watermark) and stream.frame is not None:
+            yield stream.advance(self._time(watermark))
+        if rows is not None:
+            yield stream.push(rows)
 
     @property
     def waits(self) -> bool:
         """Whether time alone may bring answers."""
         if self.waiting is not None:
             return self.waiting.unanswered
-        held = self.stream.state()
+        held = self.streams[0].state()
         return bool(held["rows"] or held["partials"])
+
+    @property
+    def received(self) -> int:
+        """How many rows have come."""
+        return int(self.streams[0].received)
+
+    @property
+    def late_count(self) -> int:
+        """How many of them were late, which they are for all specs alike."""
+        return int(self.streams[0].late_count)
 
     def _numbered(self, table: pa.Table) -> pa.Table:
         if self.waiting is None:
             return table
-        first = self.stream.received
-        numbers = pa.array(np.arange(first, first + len(table)))
+        numbers = pa.array(np.arange(self.received, self.received + len(table)))
         return table.append_column(NUMBER, numbers)
 
-    def _labelled(self, answers: pa.Table) -> pa.Table:
-        if self.waiting is None:
-            return answers
-        assert isinstance(self.stream, RollingStream)
-        return self.waiting.with_answers(self.stream.answered_rows, answers)
-
     def _late(self) -> pa.Table | None:
-        rows = self.stream.late()
+        of_all = [stream.late() for stream in self.streams]  # so all of them forget these rows
+        rows = of_all[0]
         if rows is None or not len(rows):
             return None
         return rows if self.waiting is None else self.waiting.drop_late(rows)
 
     def _time(self, ms: int) -> Any:
         """A watermark as the time column has it; a day that has begun is over: no row is in it."""
-        unit = self.stream.ticks.unit
+        unit = self.streams[0].ticks.unit
         if unit in ("i", None):
             return ms
         if unit == "d":
@@ -183,16 +216,18 @@ class Shard:
 
 
 class WaitingRows:
-    """Rows of a trailing window that may be answered (again): whole, as they are given back.
+    """Rows of trailing windows that may be answered (again): whole, as they are given back.
 
     (The stream itself keeps just the columns that its aggregates use.)
     """
 
-    def __init__(self, spec: Rolling, eager: bool = False) -> None:
-        self.spec = spec
-        self.names = [name for name, _ in spec.aggs]
-        self.told = Told(self.names) if eager else None
+    def __init__(self, specs: Sequence[Rolling], eager: bool = False) -> None:
+        self.spec = spec = specs[0]
+        names = [[name for name, _ in one.aggs] for one in specs]
+        self.told = Told([name for mine in names for name in mine]) if eager else None
         self.revises = spec.lateness is not None and spec.lateness.mode == "revise"
+        before = [REVISION] if self.revises else []
+        self.beside = Beside([[*before, *mine] for mine in names])
         self.rows: pa.Table | None = None
         self.numbers = np.zeros(0, np.int64)  # of their arrival; rising
         self.answered = np.zeros(0, np.bool_)
@@ -209,36 +244,41 @@ class WaitingRows:
         self.numbers = np.concatenate([self.numbers, rows.column(NUMBER).to_numpy()])
         self.answered = np.concatenate([self.answered, np.zeros(len(rows), np.bool_)])
 
-    def with_answers(self, numbers: Ints, answers: pa.Table) -> pa.Table:
-        """The rows with these numbers, and their final answers beside them."""
-        if self.rows is None or not len(numbers):
-            return answers.slice(0, 0)
+    def complete(self) -> list[pa.Table]:
+        """The rows that all specs have answered, and their final answers beside them; those of
+        them that were not told so already."""
+        answers = self.beside.complete()
+        if answers is None:
+            return []
+        numbers = answers.column(NUMBER).to_numpy()
         self.answered[self.numbers.searchsorted(numbers)] = True
-        if self.told is not None:
-            new, revisions = self.told.news(numbers, answers)
-            self.told.forget(numbers)
-            return self._changed(numbers, answers, new, revisions)
-        return self._beside(numbers, answers)
+        if self.told is None:
+            return [self._with(answers)]
+        new, revisions = self.told.news(numbers, answers)
+        self.told.forget(numbers)
+        return [self._changed(answers, new, revisions)]
 
-    def ahead(self, numbers: Ints, answers: pa.Table) -> pa.Table:
-        """The rows that wait, and have these numbers, with the answers that they would have now;
-        those of them that were not told so already."""
-        assert self.told is not None
+    def ahead(self, streams: Sequence[RollingStream]) -> list[pa.Table]:
+        """The rows that wait, with the answers that they would have now; those of them that were
+        not told so already. None where rows are told final answers only."""
+        if self.told is None:
+            return []
+        peeked = [(stream.peek(), stream.answered_rows) for stream in streams]
+        answers = self.beside.ahead(peeked)
+        numbers = answers.column(NUMBER).to_numpy()
         new, revisions = self.told.news(numbers, answers)
         self.told.keep(numbers, revisions, answers)
-        return self._changed(numbers, answers, new, revisions)
+        return [self._changed(answers, new, revisions)]
 
-    def _changed(
-        self, numbers: Ints, answers: pa.Table, new: NDArray[np.bool_], revisions: Ints
-    ) -> pa.Table:
-        counted = answers.append_column(REVISION, pa.array(revisions))
-        return self._beside(numbers[new], counted.filter(pa.array(new)))
+    def _changed(self, answers: pa.Table, new: NDArray[np.bool_], revisions: Ints) -> pa.Table:
+        counted = answers.add_column(1, REVISION, pa.array(revisions))
+        return self._with(counted.filter(pa.array(new)))
 
-    def _beside(self, numbers: Ints, answers: pa.Table) -> pa.Table:
+    def _with(self, answers: pa.Table) -> pa.Table:
+        """The rows that these answers are of, with them."""
         assert self.rows is not None
-        made = self.rows.take(pa.array(self.numbers.searchsorted(numbers)))
-        numbered = self.revises or self.told is not None
-        for name in [*([REVISION] if numbered else []), *self.names]:
+        made = self.rows.take(pa.array(self.numbers.searchsorted(answers.column(NUMBER))))
+        for name in answers.column_names[1:]:
             made = made.append_column(name, answers.column(name))
         return made
 
@@ -263,24 +303,27 @@ class WaitingRows:
         recent = time_values(ArrowFrame(self.rows).column(self.spec.on), ticks) >= edge
         self._keep(recent | ~self.answered if self.spec.every is None else recent & ~self.answered)
 
-    def table(self) -> pa.Table | None:
+    def tables(self) -> list[pa.Table | None]:
         """Everything, for a snapshot."""
+        told = None if self.told is None else self.told.table()
+        held = self.beside.held if len(self.beside.held) > 1 else []
         if self.rows is None:
-            return None
+            return [None, told, *held]
         marked = self.rows.append_column(NUMBER, pa.array(self.numbers))
-        return marked.append_column(ANSWERED, pa.array(self.answered))
+        return [marked.append_column(ANSWERED, pa.array(self.answered)), told, *held]
 
-    def told_table(self) -> pa.Table | None:
-        """What these rows were told ahead of time, for a snapshot."""
-        return None if self.told is None else self.told.table()
-
-    def fill(self, table: pa.Table, told: pa.Table | None) -> None:
-        """Take up what `table` and `told_table` gave."""
+    def fill(self, tables: list[pa.Table | None]) -> None:
+        """Take up what `tables` gave."""
+        rows, told, *held = tables
         if self.told is not None and told is not None:
             self.told.fill(told)
-        self.numbers = table.column(NUMBER).to_numpy()
-        self.answered = np.array(table.column(ANSWERED).to_numpy(zero_copy_only=False), np.bool_)
-        self.rows = table.drop_columns([NUMBER, ANSWERED])
+        if held:
+            self.beside.held = held
+        if rows is None:
+            return
+        self.numbers = rows.column(NUMBER).to_numpy()
+        self.answered = np.array(rows.column(ANSWERED).to_numpy(zero_copy_only=False), np.bool_)
+        self.rows = rows.drop_columns([NUMBER, ANSWERED])
 
     def _keep(self, keep: NDArray[np.bool_]) -> None:
         if self.rows is None or keep.all():

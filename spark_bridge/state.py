@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -32,7 +33,7 @@ from mta.errors import DataError, SnapshotError
 from mta.snapshot import seal, unseal
 from mta.specs import Streamed
 from spark_bridge.blobs import from_blob, to_blob
-from spark_bridge.shards import Shard
+from spark_bridge.shards import Shard, identity
 
 HEAD = "head binary, received bigint, late bigint, answers bigint, bytes bigint, watermark bigint"
 PIECE_ID, PIECE = "id bigint", "piece binary"
@@ -104,13 +105,15 @@ class ShardStore:
     """The state of the shard at hand; of whichever group Spark is at.
 
     handle : of pyspark's StatefulProcessor
-    spec : from `told_from_outside`
+    specs : from `told_from_outside`
     shards : how many there are, which a checkpoint never changes
     eager : as of `Shard`
     """
 
-    def __init__(self, handle: Any, spec: Streamed, shards: int, eager: bool = False) -> None:
-        self.spec, self.shards, self.eager = spec, shards, eager
+    def __init__(
+        self, handle: Any, specs: Sequence[Streamed], shards: int, eager: bool = False
+    ) -> None:
+        self.specs, self.shards, self.eager = specs, shards, eager
         self.heads = handle.getValueState("head", HEAD)
         self.pieces = handle.getMapState("pieces", PIECE_ID, PIECE)
 
@@ -128,7 +131,7 @@ class ShardStore:
         if kept is None:
             return Head(self.shards)
         try:
-            (text,) = unseal(KIND, self.spec.identity(), bytes(kept[0]))
+            (text,) = unseal(KIND, identity(self.specs), bytes(kept[0]))
         except SnapshotError as error:
             raise SnapshotError(f"checkpoint: {error}") from None
         told = json.loads(text)
@@ -151,7 +154,7 @@ class ShardStore:
         if shard is None or stamp not in stamps:
             base = None if head.base is None else self._bytes(head.base)
             read = partial(self._block, head)
-            shard, stamp = Shard(self.spec, base, read, self.eager), stamps[0]
+            shard, stamp = Shard(self.specs, base, read, self.eager), stamps[0]
         for entry in head.log[stamps.index(stamp) :]:
             shard.take(entry.watermark, from_blob(self._bytes(entry)) if entry.ids else None)
         return shard
@@ -188,12 +191,11 @@ class ShardStore:
         self.read()
 
     def _write_head(self, head: Head, shard: Shard | None) -> None:
-        sealed = seal(KIND, self.spec.identity(), [_as_json(head)])
+        sealed = seal(KIND, identity(self.specs), [_as_json(head)])
         if shard is None:
             self.heads.update((sealed, 0, 0, 0, 0, None))
             return
-        stream = shard.stream
-        counts = stream.received, stream.late_count, shard.answers, head.bytes
+        counts = shard.received, shard.late_count, shard.answers, head.bytes
         self.heads.update((sealed, *counts, shard.watermark))
 
     def _is_long(self, head: Head) -> bool:

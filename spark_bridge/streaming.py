@@ -1,10 +1,10 @@
-"""apply() on streams: every spec over a live DataFrame, in append mode.
+"""apply() on streams: specs over a live DataFrame, in append mode.
 
 The plan is ``mapInArrow`` (packs the rows of each **shard**, a hash of the keys, into one blob a
 partition and micro-batch) → ``withWatermark`` → ``groupBy(shard)`` →
-``transformWithStateInPandas`` (one stream of `mta` for each shard) → ``mapInArrow`` (unpacks the
-answers). A shard is called once a micro-batch however many keys it has. Only the public DataFrame
-API is used.
+``transformWithStateInPandas`` (a stream of `mta` for each shard and spec) → ``mapInArrow``
+(unpacks the answers). A shard is called once a micro-batch however many keys it has. Only the
+public DataFrame API is used.
 
 **When.** Spark's watermark W of a micro-batch is the greatest time of all micro-batches before it,
 less ``spec.watermark(delay)``, in whole milliseconds; it never goes back. All shards see the same
@@ -19,7 +19,7 @@ dropped after ``withWatermark``), so Spark's own filter, which would drop a blob
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -36,11 +36,12 @@ from mta.bucket_stream import BucketStream
 from mta.errors import SpecError
 from mta.periodic import FIRST, Landmark, Periodic
 from mta.progress import Watermark
-from mta.specs import Rolling, Streamed
+from mta.specs import Rolling, Spec, Streamed
 from spark_bridge.blobs import GUARD, PACKED_TYPES, ROWS, from_blob, pack, to_blob, unpack
 from spark_bridge.schemas import periodic_schema, quoted, rolling_schema
 from spark_bridge.shards import REVISION, Taken, delay_ms, told_from_outside
-from spark_bridge.state import ShardStore
+from spark_bridge.state import Head, ShardStore
+from spark_bridge.together import check_together_on_stream, specs_of
 
 SHARDS = 16
 METRICS = "mta"
@@ -53,7 +54,7 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 
 
 def apply(
-    spec: Streamed,
+    spec: Spec | Sequence[Spec],
     sdf: DataFrame,
     *,
     shards: int = SHARDS,
@@ -61,11 +62,14 @@ def apply(
     metrics: str = METRICS,
     output: str = "final",
 ) -> DataFrame:
-    """The answers of a spec over a stream.
+    """The answers of a spec over a stream; or of several, side by side in one row.
 
     Parameters
     ----------
-    spec : with ``.watermark(delay)``; its other options are refused, as Spark has one watermark
+    spec : with ``.watermark(delay)``; its other options are refused, as Spark has one watermark.
+        Or several trailing specs of the same `by`, `on` and delay, which share packing, shuffle
+        and state calls; a row is final when all its answers are. (Each spec keeps the rows of its
+        own windows, in the columns that it reads.)
     sdf : a streaming DataFrame
     shards : how many groups the keys are put into; a checkpoint keeps it. A micro-batch costs a few
         state calls a shard. At least as many as tasks that shall work at once
@@ -94,12 +98,12 @@ def apply(
     ColumnError, DataError, SpecError
         As on batches, or the spec asks for what no stream of Spark can do; the message says what.
     """
-    check(spec, sdf, shards, output)
+    specs = check(spec, sdf, shards, output)
     eager = output == "eager"
-    schema, names = _schemas(spec, sdf.schema, late, eager)
-    inside = told_from_outside(spec)
+    schema, names = _schemas(specs, sdf.schema, late, eager)
+    inside = told_from_outside(specs)
     plain = {name: f"c{i}" for i, name in enumerate(names)}
-    on = str(spec.on)
+    on = str(specs[0].on)
 
     def pack_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task = TaskContext.get()
@@ -110,13 +114,13 @@ def apply(
 
     arrow = to_arrow_schema(schema, timezone="UTC")
     rows = sdf.select([F.col(quoted(name)).alias(short) for name, short in plain.items()])
-    keys = [plain[name] for name in shard_keys(spec)]
+    keys = [plain[name] for name in shard_keys(specs[0])]
     hashed = F.pmod(F.xxhash64(*keys), F.lit(shards)) if keys else F.lit(0)
     packed = rows.withColumn(f"c{len(names)}", hashed.cast("int")).mapInArrow(
         pack_rows, PACKED_TYPES
     )
     timed = packed.withColumn("ts", F.timestamp_millis("ms"))
-    marked = timed.withWatermark("ts", f"{delay_ms(spec)} milliseconds").drop("ts", "ms")
+    marked = timed.withWatermark("ts", f"{delay_ms(specs[0])} milliseconds").drop("ts", "ms")
     made = marked.groupBy("shard").transformWithStateInPandas(
         ShardProcessor(inside, shards, late is not None, eager), MADE, "append", "eventTime"
     )
@@ -134,17 +138,20 @@ def shard_keys(spec: Streamed) -> tuple[str, ...]:
 class ShardProcessor(StatefulProcessor):
     """What Spark calls for every shard that has rows in a micro-batch, or waits for time.
 
+    specs : from `told_from_outside`
     keeps_late : whether late rows are handed out
     eager : as of `Shard`
     """
 
-    def __init__(self, spec: Streamed, shards: int, keeps_late: bool, eager: bool = False) -> None:
-        self.spec, self.shards, self.keeps_late, self.eager = spec, shards, keeps_late, eager
+    def __init__(
+        self, specs: Sequence[Streamed], shards: int, keeps_late: bool, eager: bool = False
+    ) -> None:
+        self.specs, self.shards, self.keeps_late, self.eager = specs, shards, keeps_late, eager
 
     def init(self, handle: Any) -> None:
         """Begin a task."""
         self.handle = handle
-        self.store = ShardStore(handle, self.spec, self.shards, self.eager)
+        self.store = ShardStore(handle, self.specs, self.shards, self.eager)
 
     def handleInputRows(
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
@@ -161,25 +168,30 @@ class ShardProcessor(StatefulProcessor):
         self, key: Any, timerValues: Any, expiredTimerInfo: Any
     ) -> Iterator[pd.DataFrame]:
         """Time has gone on, and the shard had no rows."""
-        yield from self._step(timerValues, None, 0)
+        yield from self._step(timerValues, None, 0, expiredTimerInfo.getExpiryTimeInMs())
 
     def close(self) -> None:
         """End a task."""
 
-    def _step(self, timers: Any, table: pa.Table | None, received: int) -> Iterator[pd.DataFrame]:
+    def _step(
+        self, timers: Any, table: pa.Table | None, received: int, fired: int | None = None
+    ) -> Iterator[pd.DataFrame]:
         now = timers.getCurrentWatermarkInMs()
         watermark = now if now > 0 else None  # 0 is Spark's word for none
         head = self.store.read()
         shard = self.store.load(head)
         taken = shard.take(watermark, table)
         self.store.log(head, watermark, table)
-        self._set_timer(head, max(now, 0) + 1 if shard.waits else None)
+        self._set_timer(head, fired, max(now, 0) + 1 if shard.waits else None)
         self.store.write(head, shard)
         yield from self._made(taken, received)
 
-    def _set_timer(self, head: Any, wanted: int | None) -> None:
-        """One timer a shard: to be called as soon as time goes on."""
-        if head.timer is not None:
+    def _set_timer(self, head: Head, fired: int | None, wanted: int | None) -> None:
+        """One timer a shard: to be called as soon as time goes on.
+
+        fired : by which Spark has called, and which it removes itself
+        """
+        if head.timer not in (None, fired):
             self.handle.deleteTimer(head.timer)
         if wanted is not None:
             self.handle.registerTimer(wanted)
@@ -214,32 +226,40 @@ def _told(
 # ---- what is asked ------------------------------------------------------------------------------
 
 
-def check(spec: Any, sdf: DataFrame, shards: Any = SHARDS, output: str = "final") -> None:
-    """Refuse what no stream of Spark can do.
+def check(spec: Any, sdf: DataFrame, shards: Any = SHARDS, output: str = "final") -> list[Streamed]:
+    """Refuse what no stream of Spark can do; the specs, one or several.
 
     Raises
     ------
     SpecError
-        The spec has no delay, or asks for more than one watermark for all rows can give.
+        A spec has no delay, or asks for more than one watermark for all rows can give; or several
+        can't share a stream.
     """
-    if not isinstance(spec, (Rolling, Periodic)):
-        raise SpecError(f"spec: a window with .agg(...) is needed, not {spec!r}")
+    specs = specs_of(spec)
     if not isinstance(shards, int) or isinstance(shards, bool) or shards < 1:
         raise SpecError(f"shards: must be a whole number from 1 on, not {shards!r}")
-    if spec.on is None:
-        raise SpecError("on: a stream of Spark has no order but that of a time column")
     if output not in OUTPUTS:
         raise SpecError(f"output: must be one of {tuple(OUTPUTS)}, not {output!r}")
-    if output == "eager":
+    for one in specs:
+        _check_spec(one, output == "eager")
+    check_together_on_stream(specs)
+    _check_session(sdf)
+    return specs
+
+
+def _check_spec(spec: Streamed, eager: bool) -> None:
+    if spec.on is None:
+        raise SpecError("on: a stream of Spark has no order but that of a time column")
+    if eager:
         _check_eager(spec)
     _check_watermark(spec.progress)
     if isinstance(spec, Rolling):
         _check_rolling(spec)
-    else:
-        BucketStream(spec)  # refuses what the workers would
-        if spec.origin == FIRST:
-            raise SpecError("origin: which row comes first is not known of a stream of Spark")
-    _check_session(sdf)
+        return
+    assert isinstance(spec, Periodic)
+    BucketStream(spec)  # refuses what the workers would
+    if spec.origin == FIRST:
+        raise SpecError("origin: which row comes first is not known of a stream of Spark")
 
 
 def _check_eager(spec: Streamed) -> None:
@@ -297,13 +317,15 @@ def _check_session(sdf: DataFrame) -> None:
 
 
 def _schemas(
-    spec: Streamed, schema: T.StructType, late: str | None, eager: bool = False
+    specs: Sequence[Streamed], schema: T.StructType, late: str | None, eager: bool = False
 ) -> tuple[T.StructType, list[str]]:
     """The columns that come out, and those of the input that are needed."""
+    spec = specs[0]
     if isinstance(spec, Rolling):
-        made, names = rolling_schema([spec], schema), schema.names
+        trailing = [one for one in specs if isinstance(one, Rolling)]
+        made, names = rolling_schema(trailing, schema), schema.names
         if eager or (spec.lateness is not None and spec.lateness.mode == "revise"):
-            if REVISION in [name for name, _ in spec.aggs]:
+            if REVISION in made.names[len(names) :]:
                 raise SpecError(f"agg: {REVISION!r} says how often a row has been answered")
             at = len(schema.names)
             made = T.StructType([*made.fields[:at], _revision(schema), *made.fields[at:]])
@@ -331,22 +353,26 @@ def _revision(schema: T.StructType | None) -> T.StructField:
 # ---- what is built -------------------------------------------------------------------------------
 
 
-def explain(spec: Streamed, sdf: DataFrame, *, shards: int = SHARDS, output: str = "final") -> str:
-    """What `apply` builds of a spec over a stream, and when answers and rows are final and late."""
-    check(spec, sdf, shards, output)
-    schema, names = _schemas(spec, sdf.schema, None, output == "eager")
+def explain(
+    spec: Spec | Sequence[Spec], sdf: DataFrame, *, shards: int = SHARDS, output: str = "final"
+) -> str:
+    """What `apply` builds of specs over a stream, and when answers and rows are final and late."""
+    specs = check(spec, sdf, shards, output)
+    schema, names = _schemas(specs, sdf.schema, None, output == "eager")
+    spec = specs[0]
     mode = spec.lateness.mode if spec.lateness is not None else "drop"
     keys = ", ".join(shard_keys(spec))
     shared = f"{shards} of xxhash64({keys})" if keys else "one for all rows"
     waits = "the rows that wait for the watermark, and " if isinstance(spec, Rolling) else ""
+    held = f"streams of {len(specs)} specs hold" if len(specs) > 1 else "stream of mta holds"
     lines = {
         "pack": f"mapInArrow: {len(names)} columns to one Arrow blob a shard ({shared}), partition "
         "and micro-batch",
         "time": f"withWatermark, {delay_ms(spec)} ms behind the greatest time of the "
         "micro-batches before; one for all shards",
         "state": "transformWithStateInPandas by shard: a checkpoint and a log of the rows since; "
-        f"{waits}what the stream of mta holds of open windows",
+        f"{waits}what the {held} of open windows",
         "late": f"{mode}; counted in the observed metrics and in the state",
         "gives": f"append, {OUTPUTS[output]}: {', '.join(schema.names)}",
     }
-    return "\n".join([repr(spec), *(f"{name:9}{text}" for name, text in lines.items())])
+    return "\n".join([*map(repr, specs), *(f"{name:9}{text}" for name, text in lines.items())])

@@ -213,3 +213,24 @@ def test_what_is_built_is_told(source):
     assert "5 of xxhash64(card)" in text
     assert "8000 ms behind" in text
     assert "card, start, end, revision, s, m" in text
+
+
+def test_several_specs_share_a_stream(source):
+    """Over a restart; each row comes once, with the answers of all."""
+    table = payments()
+    ahead = mta.rolling("15s", on="ts", by="card", lag="-10s").watermark("8s")
+    specs = [ROLLING, ahead.agg(next_s=agg.sum("x"), next_n=agg.count())]
+    source.put(table.slice(0, 150))
+    source.answer(specs)
+    source.put(table.slice(150))
+    source.put(last_row(table))
+    text = streaming.explain(specs, source.read())
+    assert "streams of 2 specs" in text
+    assert "spread, next_s, next_n" in text
+    got = without_last(source.answer(specs))
+    assert got.column_names == [*table.column_names, *ALL, "next_s", "next_n"]
+    assert got.select(table.column_names).to_pylist() == table.to_pylist()
+    for spec in specs:
+        names = [name for name, _ in spec.aggs]
+        assert got.select(names).to_pylist() == spec(table).to_pylist()
+    assert sum(p.observedMetrics["mta"]["answers"] or 0 for p in source.progress) == 400

@@ -21,8 +21,8 @@ from mta.specs import Rolling
 
 spark_bridge = pytest.importorskip("spark_bridge", reason="the [spark] extra is not installed")
 pytest.importorskip("google.protobuf", reason="Spark needs it for state in Python")
+from shard_queries import Query  # noqa: E402
 from spark_streams import Source  # noqa: E402
-from test_spark_streaming_shards import Query  # noqa: E402
 
 AGGS = {
     "n": agg.count(), "s": agg.sum("x"), "sd": agg.std("x"), "q": agg.median("x"),

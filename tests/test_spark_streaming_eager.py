@@ -17,16 +17,10 @@ from mta.errors import SpecError
 spark_bridge = pytest.importorskip("spark_bridge", reason="the [spark] extra is not installed")
 pytest.importorskip("google.protobuf", reason="Spark needs it for state in Python")
 
+from shard_queries import SCHEMA, Query, micro_batches, on_time  # noqa: E402
 from spark_bridge import state, streaming  # noqa: E402
 from spark_bridge.ahead import alike  # noqa: E402
-from test_spark_streaming_shards import (  # noqa: E402
-    ROLLING,
-    SCHEMA,
-    SPECS,
-    Query,
-    micro_batches,
-    on_time,
-)
+from test_spark_streaming_shards import ROLLING, SPECS  # noqa: E402
 
 EAGER = {name: SPECS[name] for name in ROLLING if name != "every"}
 NAMES = [name for name, _ in SPECS["time"].aggs]

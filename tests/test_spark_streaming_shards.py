@@ -6,7 +6,6 @@ kept, have to give the answers that one local run gives.
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 
 import numpy as np
@@ -21,10 +20,11 @@ from mta.errors import DataError, SnapshotError, SpecError
 
 pytest.importorskip("pyspark", reason="the [spark] extra is not installed")
 pytest.importorskip("google.protobuf", reason="Spark needs it for state in Python")
-tws = pytest.importorskip("pyspark.sql.streaming.tws_tester")
+pytest.importorskip("pyspark.sql.streaming.tws_tester")
 
-from spark_bridge import blobs, state, streaming  # noqa: E402
-from spark_bridge.shards import Shard, delay_ms, told_from_outside  # noqa: E402
+from shard_queries import SCHEMA, Query, comparable, micro_batches, on_time
+from spark_bridge import blobs, state, streaming
+from spark_bridge.shards import Shard, told_from_outside
 
 AGGS = {"s": agg.sum("x"), "q": agg.median("x"), "n": agg.count(), "l": agg.last("x")}
 KINDS = agg.monoid(lambda x: {x}, lambda a, b: a | b, len, zero=set, gives="int", name="kinds")
@@ -48,114 +48,6 @@ SPECS = {
     "user": ROLLING["time"].watermark("4i").agg(kinds=KINDS("i")),
     "panes": PERIODIC["hopping"].watermark("2i").agg(s=agg.sum("x"), n=agg.count()),
 }
-SCHEMA = pa.schema([("t", pa.int64()), ("k", pa.string()), ("x", pa.float64()), ("i", pa.int64())])
-
-
-@st.composite
-def micro_batches(draw):
-    """Micro-batches of rows out of order, each of one or two partitions."""
-    sizes = draw(st.lists(st.integers(0, 12), min_size=1, max_size=7))
-    values = st.one_of(st.none(), st.floats(-1e6, 1e6), st.just(float("nan")))
-    made, at = [], 0
-    for batch, size in enumerate(sizes):
-        times = [3 + 6 * batch + draw(st.integers(-12, 9)) for _ in range(size)]
-        rows = {
-            "t": times,
-            "k": [draw(st.sampled_from(["a", "b", "c", None])) for _ in times],
-            "x": [draw(values) for _ in times],
-            "i": range(at, at + size),
-        }
-        table = pa.table(rows, schema=SCHEMA)
-        cut = draw(st.integers(0, size))
-        made.append([table.slice(0, cut), table.slice(cut)])
-        at += size
-    return made
-
-
-class Query:
-    """What Spark does with a stream, in one process."""
-
-    def __init__(self, spec, shards=2, eager=False):
-        self.spec, self.shards = spec, shards
-        processor = streaming.ShardProcessor(told_from_outside(spec), shards, True, eager)
-        self.tester = tws.TwsTester(
-            processor, timeMode="EventTime", eventTimeExtractor=lambda row: 2**62
-        )
-        self.newest, self.told = 0, []
-
-    def run(self, parts, mishap=None):
-        """One micro-batch."""
-        self._go_on()
-        before = copy.deepcopy(self._kept())
-        if mishap == "cold":
-            state.COPIES.held.clear()
-        made = self._take(parts)
-        if mishap == "failed":  # what it has written is lost; the worker lives on
-            self._kept(before)
-            made = self._take(parts)
-        self.told.append(made)
-        for part in parts:
-            self.newest = max([self.newest, *blobs.milliseconds(part["t"], "t").tolist()])
-
-    def lull(self, ms=10_000):
-        """No rows, and no more rows ever before this."""
-        self.newest = ms
-        self._go_on()
-
-    def output(self, column):
-        """The rows that have come out."""
-        found = [x for made in self.told if len(made) for x in made[column] if x is not None]
-        return [row for x in found for row in blobs.from_blob(bytes(x)).to_pylist()]
-
-    def _go_on(self):
-        now = self.newest - delay_ms(self.spec)
-        if now > self.tester._currentWatermarkMs:
-            self.told.append(self.tester.setWatermark(now))
-
-    def _take(self, parts):
-        import pandas as pd
-
-        packed = []
-        for number, part in enumerate(parts):
-            keyed = bool(streaming.shard_keys(self.spec))
-            keys = zip(*(part[name].to_pylist() for name in self.spec.by), strict=True)
-            codes = [hash(k) % self.shards for k in keys] if keyed else [0] * len(part)
-            rows = part.append_column("shard", pa.array(codes, pa.int32()))
-            packed += blobs.pack(part.column_names, "t", number, rows.to_batches())
-        if not packed:
-            return pd.DataFrame({"answers": [], "late": []})
-        frame = pa.Table.from_batches(packed[::-1]).to_pandas()  # parts come in any order
-        groups = [(shard, rows) for shard, rows in frame.groupby("shard")]
-        made = [self.tester.testInPandas(shard, rows) for shard, rows in groups]
-        return pd.concat([m for m in made if len(m)] or made)
-
-    def _kept(self, kept=None):
-        handle = self.tester.handle
-        found = [handle.value_states["head"].state, handle.map_states["pieces"].state] if hasattr(
-            handle, "value_states") and "head" in handle.value_states else []  # fmt: skip
-        found += [handle._timers._key_to_timers]
-        for now, then in zip(found, kept or found, strict=True):
-            if kept is not None:
-                now.clear()
-                now.update(copy.deepcopy(then))
-        return found
-
-
-def comparable(rows):
-    return sorted(repr(sorted(row.items())) for row in rows)
-
-
-def on_time(spec, batches):
-    """The rows that are not late, and the late ones, of a trailing window; told by its words."""
-    newest, kept, late = 0, [], []
-    for parts in batches:
-        table = pa.concat_tables(parts)
-        now = newest - spec.progress.delay.amount
-        edge = now - (spec.lateness.within.amount if spec.lateness else 0) if now > 0 else -(10**9)
-        for row in table.to_pylist():
-            (late if row["t"] < edge else kept).append(row)
-        newest = max([newest, *table["t"].to_pylist()])
-    return pa.Table.from_pylist(kept, SCHEMA), late
 
 
 @pytest.mark.parametrize("name", [*ROLLING, "revised rows", "user"])
@@ -194,7 +86,7 @@ def test_rows_with_answers_are_those_of_a_batch(name, batches):
 def test_windows_are_those_of_one_local_stream(name, batches):
     """That has all keys, and is told the same times."""
     spec = SPECS[name]
-    query, local, expected, newest = Query(spec), told_from_outside(spec).stream(), [], 0
+    query, local, expected, newest = Query(spec), told_from_outside([spec])[0].stream(), [], 0
     for parts in batches:
         query.run(parts)
         table = pa.concat_tables(parts)
@@ -257,7 +149,7 @@ def test_a_checkpoint_keeps_its_shards_and_its_spec():
     with pytest.raises(DataError, match=r"shards: .* begun with 2, which it keeps, not with 3"):
         query.run(row)
     query.tester.processor.store.shards = 2
-    query.tester.processor.store.spec = told_from_outside(SPECS["rows"])
+    query.tester.processor.store.specs = told_from_outside([SPECS["rows"]])
     with pytest.raises(SnapshotError, match=r"checkpoint: .*another specification"):
         query.run(row)
 
@@ -275,7 +167,7 @@ def test_a_damaged_state_is_refused():
 
 def test_late_rows_can_be_an_error():
     spec = ROLLING["time"].watermark("1i").late("error").agg(n=agg.count())
-    shard = Shard(told_from_outside(spec))
+    shard = Shard(told_from_outside([spec]))
     rows = pa.table({"t": [50], "k": ["a"], "x": [1.0], "i": [0]}, schema=SCHEMA)
     shard.take(None, rows)
     with pytest.raises(DataError, match="late"):
@@ -285,7 +177,7 @@ def test_late_rows_can_be_an_error():
 def test_rows_wait_no_longer_than_they_may():
     """Also those that are late, or are never answered."""
     for name in ("time", "every", "revised rows"):
-        shard = Shard(told_from_outside(SPECS[name]))
+        shard = Shard(told_from_outside([SPECS[name]]))
         for now in range(20, 400, 20):
             times = np.arange(now - 40, now)
             rows = {"t": times, "k": ["a"] * 40, "x": times * 1.0, "i": times}
