@@ -2,8 +2,8 @@
 
 For every payment, over the 24 hours and the 7 days of its card before it: how many payments, how
 much in sum, at most and on average, and at how many merchants. ``closed="left"``: no payment sees
-itself. For training they are computed in batch over all payments; for serving by two streams that
-get the payments a file at a time, out of order by minutes. Then both are compared: the same rows,
+itself. For training they are computed in batch over all payments; for serving by a stream that
+gets the payments a file at a time, out of order by minutes. Then both are compared: the same rows,
 to the last bit of every double.
 
     python examples/card_fraud.py [--rows 20000]
@@ -151,33 +151,21 @@ class Served:
 
 
 def serve(spark: SparkSession, payments: pa.Table, folder: Path, files: int) -> pa.Table:
-    """The same by streams, one for each window; a file of payments is a micro-batch."""
+    """The same by a stream of both windows; a file of payments is a micro-batch."""
     source, size = Files(folder / "payments"), -(-len(payments) // files)
     for start in range(0, len(payments), size):
         source.put(payments.slice(start, size))
     later = START + np.timedelta64(DAYS + 30, "D")
     source.put(pa.Table.from_pylist([{**FLUSH, "paid_at": later.item()}], payments.schema))
-    served = {length: Served() for length in SPECS}
-    queries = []
-    for length, spec in SPECS.items():
-        stream = source.read(spark, SCHEMA, 1)
-        out = spark_bridge.apply(spec, stream, shards=2).writeStream
-        out = out.foreachBatch(served[length].write).trigger(availableNow=True)
-        checkpoint = str(folder / f"checkpoint_{length}")
-        queries.append(out.option("checkpointLocation", checkpoint).start())
-    watch(queries, served, len(payments))
-    late = sum(
-        p.observedMetrics["mta"]["late"] or 0
-        for query in queries
-        for p in query.recentProgress
-        if "mta" in p.observedMetrics
-    )
-    if late:
-        raise SystemExit(f"{late} payments came later than {LATENESS} s")
-    made = served["24h"].table()
-    for name in answers("7d"):
-        made = made.append_column(name, served["7d"].table()[name])
-    return made
+    served, stream = Served(), source.read(spark, SCHEMA, 1)
+    out = spark_bridge.apply(list(SPECS.values()), stream, shards=2).writeStream
+    out = out.foreachBatch(served.write).trigger(availableNow=True)
+    query = out.option("checkpointLocation", str(folder / "checkpoint")).start()
+    watch(query, served, len(payments))
+    told = [p.observedMetrics["mta"] for p in query.recentProgress if "mta" in p.observedMetrics]
+    if any(metrics["late"] for metrics in told):
+        raise SystemExit(f"payments came later than {LATENESS} s")
+    return served.table()
 
 
 def answers(length: str) -> list[str]:
@@ -185,33 +173,31 @@ def answers(length: str) -> list[str]:
     return [name for name, _ in SPECS[length].aggs]
 
 
-def watch(queries: list[Any], served: dict[str, Served], rows: int) -> None:
-    """Tell how far the streams are, until they are done; a failure is raised here."""
+def watch(query: Any, served: Served, rows: int) -> None:
+    """Tell how far the stream is, until it is done; a failure is raised here."""
     line, started = Line(), time.monotonic()
 
     def news() -> str:
-        done = ", ".join(f"{length}: {s.rows:,}" for length, s in served.items())
         seconds = time.monotonic() - started
-        return f"Serving: {rows:,} payments by streams, answered {done}, {seconds:.0f} s"
+        return f"Serving: {rows:,} payments by a stream, {served.rows:,} answered, {seconds:.0f} s"
 
-    while any(query.isActive for query in queries):
+    while query.isActive:
         line.tell(news())
         time.sleep(0.3)
-    for query in queries:
-        query.awaitTermination()
+    query.awaitTermination()
     line.tell(news(), last=True)
 
 
 def compare(trained: pa.Table, served: pa.Table) -> str:
     """Say that they are the same, row by row and bit by bit; or end the program."""
     if trained.column_names != served.column_names or len(trained) != len(served):
-        raise SystemExit(f"{len(trained)} rows in batch, {len(served)} by the streams")
+        raise SystemExit(f"{len(trained)} rows in batch, {len(served)} by the stream")
     for name in trained.column_names:
         if repr(trained[name].to_pylist()) != repr(served[name].to_pylist()):
-            raise SystemExit(f"{name}: batch and streams differ")
+            raise SystemExit(f"{name}: batch and stream differ")
     count = sum(len(answers(length)) for length in SPECS)
     return (
-        f"Batch and streams agree: {len(trained):,} payments with {count} features each, "
+        f"Batch and stream agree: {len(trained):,} payments with {count} features each, "
         "to the last bit."
     )
 

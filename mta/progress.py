@@ -46,8 +46,6 @@ class Watermark:
                 raise SpecError(f"{argument}: must not be negative, not {length}")
         if self.source is not None and not isinstance(self.source, str):
             raise SpecError(f"source: must be the name of a column, not {self.source!r}")
-        if self.source is None and self.idle_after is not None:
-            raise SpecError("source: idle_after needs the name of the column of sources")
         if self.punctuation is not None and not isinstance(self.punctuation, str):
             raise SpecError(f"punctuation: must be the name of a column, not {self.punctuation!r}")
         if self.per not in PER:
@@ -56,6 +54,20 @@ class Watermark:
             raise SpecError("per: needs the name of the column that marks punctuation")
         if self.combine not in COMBINE:
             raise SpecError(f"combine: must be one of {COMBINE}, not {self.combine!r}")
+
+    def check_here(self) -> None:
+        """Refuse what needs a clock, which streams in this process do not look at.
+
+        Raises
+        ------
+        SpecError
+            It says when all is silent, and not only one source beside others.
+        """
+        if self.source is None and self.idle_after is not None:
+            raise SpecError(
+                "source: idle_after needs the name of the column of sources (without one it is of "
+                "streams on Spark only); here `op.advance(time)` says that time goes on"
+            )
 
     @property
     def lengths(self) -> list[Duration]:

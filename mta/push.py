@@ -54,6 +54,8 @@ class PushedStream(ABC, Generic[SpecT]):
         self.spec = spec
         self.plan: Plan = make_plan(spec.asked, spec.min_periods or 0)
         self.watermark: Watermark | None = spec.progress
+        if self.watermark is not None:
+            self.watermark.check_here()
         self.lateness = spec.lateness or Late()
         self.frame: Frame | None = None  # of no rows; of the kind that is pushed
         self.on_type: Column | None = None  # of no rows

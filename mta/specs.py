@@ -198,7 +198,8 @@ class Streamed(Spec):
         sources : those that hold the others back from the start, before their first row; without a
             column, they are those that calls name (`op.advance`, `op.merge`)
         combine : "min" (default) over the sources that are not silent; "max"
-        idle_after : a source that has sent nothing while time went on by this is silent
+        idle_after : a source that has sent nothing while time went on by this is silent; without
+            `source`, on Spark only: after so long without rows, time goes on as the clock does
         max_ahead : a row further ahead of its source than this is not believed before a second one
         punctuation : name of a column of booleans; a row where it is true is no row, but says that
             none will come before its time, from its source

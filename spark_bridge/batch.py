@@ -98,14 +98,8 @@ def apply(
     A landmark's groups are answered up to the last window of all: the latest time is found before,
     by an aggregation that reads that column only. So is the first, for ``origin="first"``.
     """
-    if getattr(sdf, "isStreaming", False):
-        if slices is not None:
-            raise SpecError("slices: of batches only; a stream is spread by its shards")
-        if plan != "auto":
-            raise SpecError(f"plan: {plan!r} is of batches; a stream takes what state is least of")
+    if check_batch_options(sdf, plan, slices, options):
         return streaming.apply(spec, sdf, **options)
-    if options:
-        raise SpecError(f"apply: {', '.join(options)}: of streams only; this is a batch")
     specs = specs_of(spec)
     check(specs, sdf, plan)
     check_slices(specs, slices)
@@ -114,6 +108,20 @@ def apply(
         return _periods(one, sdf, plan)
     trailing = [s for s in specs if isinstance(s, Rolling)]
     return _rolling(trailing, sdf) if slices is None else _sliced(trailing, sdf, slices)
+
+
+def check_batch_options(sdf: Any, plan: str, slices: Any, options: dict[str, Any]) -> bool:
+    """Refuse options of batches for a stream, and those of streams for a batch; whether this is a
+    stream."""
+    if not getattr(sdf, "isStreaming", False):
+        if options:
+            raise SpecError(f"apply: {', '.join(options)}: of streams only; this is a batch")
+        return False
+    if slices is not None:
+        raise SpecError("slices: of batches only; a stream is spread by its shards")
+    if plan != "auto":
+        raise SpecError(f"plan: {plan!r} is of batches; a stream takes what state is least of")
+    return True
 
 
 def check(specs: Sequence[Spec], sdf: Any, plan: str) -> None:

@@ -38,12 +38,17 @@ def from_blob(blob: bytes) -> pa.Table:
 
 
 def pack(
-    names: Sequence[str], on: str, part: int, batches: Iterable[pa.RecordBatch]
+    names: Sequence[str],
+    on: str,
+    part: int,
+    batches: Iterable[pa.RecordBatch],
+    everyone: int = 0,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a partition, a blob for each shard that they belong to.
 
     names : of the columns; one more, at the end, is the shard
     part : the number of the partition, by which blobs are put in order later
+    everyone : so many shards are told that rows have come, by a null where they have none
     """
     for place, table in enumerate(_gathered(batches)):
         shards = table.column(len(names)).to_numpy()
@@ -57,7 +62,9 @@ def pack(
             to_blob(sorted_rows.slice(start, stop - start))
             for start, stop in zip(starts.tolist(), stops, strict=True)
         ]
-        yield _packed([GUARD, *shards[order][starts].tolist()], part, place, ms, [None, *blobs])
+        mine = shards[order][starts].tolist()
+        others = [GUARD, *sorted(set(range(everyone)).difference(mine))]
+        yield _packed([*others, *mine], part, place, ms, [None] * len(others) + blobs)
 
 
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

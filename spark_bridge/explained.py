@@ -15,9 +15,11 @@ from mta.pane_rows import no_partials
 from mta.periodic import Landmark, Periodic
 from mta.plan import make_plan
 from mta.specs import Rolling, Spec
+from spark_bridge import streaming
 from spark_bridge.batch import (
     beside_rows,
     check,
+    check_batch_options,
     check_slices,
     of_panes,
     read_columns,
@@ -34,18 +36,26 @@ _LEVEL = ("count", "count_all", "sum", "mean", "min", "max")
 
 
 def explain(
-    spec: Spec | Sequence[Spec], sdf: DataFrame, *, plan: str = "auto", slices: Any = None
+    spec: Spec | Sequence[Spec],
+    sdf: DataFrame,
+    *,
+    plan: str = "auto",
+    slices: Any = None,
+    **options: Any,
 ) -> str:
     """How `apply` would answer: the plan, why, and what a worker holds; nothing is run.
 
     Parameters
     ----------
     spec, sdf, plan, slices : as those of `apply`
+    options : of streams only; see ``spark_bridge.streaming.explain``, which answers for them
 
     Raises
     ------
     As `apply`.
     """
+    if check_batch_options(sdf, plan, slices, options):
+        return streaming.explain(spec, sdf, **options)
     specs = specs_of(spec)
     check(specs, sdf, plan)
     check_slices(specs, slices)

@@ -55,7 +55,22 @@ def delay_ms(spec: Streamed) -> int:
     """The delay of a spec in milliseconds, or the next greater one."""
     delay = spec.progress.delay if spec.progress is not None else None
     assert isinstance(delay, Duration)
-    return delay.amount if delay.ticks else -(-delay.amount // 1_000_000)
+    return _ms(delay)
+
+
+def idle_ms(spec: Streamed) -> int | None:
+    """How long a lull is in which time goes on by the clock; None: it never does.
+
+    (With a column of sources `idle_after` is about one that others leave behind.)
+    """
+    told = spec.progress
+    if told is None or told.idle_after is None or told.source is not None:
+        return None
+    return _ms(told.idle_after)
+
+
+def _ms(length: Duration) -> int:
+    return length.amount if length.ticks else -(-length.amount // 1_000_000)
 
 
 def new_stream(spec: Streamed) -> Any:

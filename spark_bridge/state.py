@@ -33,6 +33,7 @@ from mta.errors import DataError, SnapshotError
 from mta.snapshot import seal, unseal
 from mta.specs import Streamed
 from spark_bridge.blobs import from_blob, to_blob
+from spark_bridge.lulls import Lull
 from spark_bridge.shards import Shard, identity
 
 HEAD = "head binary, received bigint, late bigint, answers bigint, bytes bigint, watermark bigint"
@@ -65,6 +66,7 @@ class Head:
     log: list[Stored] = field(default_factory=list)
     next_id: int = 0
     timer: int | None = None
+    lull: Lull = field(default_factory=Lull)
 
     @property
     def stamp(self) -> str | None:
@@ -139,7 +141,8 @@ class ShardStore:
         log = [Stored(**entry) for entry in told.pop("log")]
         blocks = {int(number): Stored(**entry) for number, entry in told.pop("blocks").items()}
         base = None if base is None else Stored(**base)
-        head = Head(base=base, blocks=blocks, log=log, **told)
+        lull = Lull(**told.pop("lull"))
+        head = Head(base=base, blocks=blocks, log=log, lull=lull, **told)
         if head.shards != self.shards:
             raise DataError(
                 f"shards: this checkpoint was begun with {head.shards}, which it keeps, "
@@ -229,6 +232,7 @@ class ShardStore:
 
 def _as_json(head: Head) -> bytes:
     told = {**vars(head), "log": [vars(entry) for entry in head.log]}
+    told["lull"] = vars(head.lull)
     told["base"] = None if head.base is None else vars(head.base)
     told["blocks"] = {number: vars(stored) for number, stored in head.blocks.items()}
     return json.dumps(told).encode()

@@ -20,6 +20,7 @@ dropped after ``withWatermark``), so Spark's own filter, which would drop a blob
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -38,8 +39,9 @@ from mta.periodic import FIRST, Landmark, Periodic
 from mta.progress import Watermark
 from mta.specs import Rolling, Spec, Streamed
 from spark_bridge.blobs import GUARD, PACKED_TYPES, ROWS, from_blob, pack, to_blob, unpack
+from spark_bridge.lulls import Lull
 from spark_bridge.schemas import periodic_schema, quoted, rolling_schema
-from spark_bridge.shards import REVISION, Taken, delay_ms, told_from_outside
+from spark_bridge.shards import REVISION, Taken, delay_ms, idle_ms, told_from_outside
 from spark_bridge.state import Head, ShardStore
 from spark_bridge.together import check_together_on_stream, specs_of
 
@@ -50,6 +52,7 @@ OUTPUTS = {
     "eager": "answers as of each micro-batch, and again when they change, up to the watermark",
 }
 MADE = "answers binary, late binary, received bigint, late_rows bigint, answer_rows bigint"
+NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 
 
@@ -66,8 +69,10 @@ def apply(
 
     Parameters
     ----------
-    spec : with ``.watermark(delay)``; its other options are refused, as Spark has one watermark.
-        Or several trailing specs of the same `by`, `on` and delay, which share packing, shuffle
+    spec : with ``.watermark(delay)``. Of its other options only `idle_after` is not refused, as
+        Spark has one watermark: time then goes on by the clock when no rows have come for so long,
+        and the query needs a trigger with an interval (see `spark_bridge.lulls`).
+        Or several trailing specs of the same `by`, `on` and watermark, which share packing, shuffle
         and state calls; a row is final when all its answers are. (Each spec keeps the rows of its
         own windows, in the columns that it reads.)
     sdf : a streaming DataFrame
@@ -107,14 +112,15 @@ def apply(
 
     def pack_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task = TaskContext.get()
-        return pack(names, on, 0 if task is None else task.partitionId(), batches)
+        return pack(names, on, 0 if task is None else task.partitionId(), batches, everyone)
 
     def unpack_answers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return unpack(arrow, late, batches)
 
     arrow = to_arrow_schema(schema, timezone="UTC")
     rows = sdf.select([F.col(quoted(name)).alias(short) for name, short in plain.items()])
-    keys = [plain[name] for name in shard_keys(specs[0])]
+    keys, idle = [plain[name] for name in shard_keys(specs[0])], idle_ms(specs[0])
+    everyone = 0 if idle is None else shards if keys else 1
     hashed = F.pmod(F.xxhash64(*keys), F.lit(shards)) if keys else F.lit(0)
     packed = rows.withColumn(f"c{len(names)}", hashed.cast("int")).mapInArrow(
         pack_rows, PACKED_TYPES
@@ -122,7 +128,10 @@ def apply(
     timed = packed.withColumn("ts", F.timestamp_millis("ms"))
     marked = timed.withWatermark("ts", f"{delay_ms(specs[0])} milliseconds").drop("ts", "ms")
     made = marked.groupBy("shard").transformWithStateInPandas(
-        ShardProcessor(inside, shards, late is not None, eager), MADE, "append", "eventTime"
+        ShardProcessor(inside, shards, late is not None, eager, idle),
+        MADE,
+        "append",
+        "eventTime" if idle is None else "processingTime",
     )
     counts = {"received": "received", "late": "late_rows", "answers": "answer_rows"}
     told = [F.sum(column).alias(name) for name, column in counts.items()]
@@ -141,12 +150,19 @@ class ShardProcessor(StatefulProcessor):
     specs : from `told_from_outside`
     keeps_late : whether late rows are handed out
     eager : as of `Shard`
+    idle_after : as of `Lull.quiet`; None: time stands still while no rows come
     """
 
     def __init__(
-        self, specs: Sequence[Streamed], shards: int, keeps_late: bool, eager: bool = False
+        self,
+        specs: Sequence[Streamed],
+        shards: int,
+        keeps_late: bool,
+        eager: bool = False,
+        idle_after: int | None = None,
     ) -> None:
         self.specs, self.shards, self.keeps_late, self.eager = specs, shards, keeps_late, eager
+        self.idle_after = idle_after
 
     def init(self, handle: Any) -> None:
         """Begin a task."""
@@ -161,33 +177,45 @@ class ShardProcessor(StatefulProcessor):
         if int(key[0]) == GUARD:
             self.store.guard()
             return
-        table = _in_order(pd.concat(packed))
-        yield from self._step(timerValues, table, len(table))
+        yield from self._step(timerValues, _in_order(pd.concat(packed)))
 
     def handleExpiredTimer(
         self, key: Any, timerValues: Any, expiredTimerInfo: Any
     ) -> Iterator[pd.DataFrame]:
         """Time has gone on, and the shard had no rows."""
-        yield from self._step(timerValues, None, 0, expiredTimerInfo.getExpiryTimeInMs())
+        yield from self._step(timerValues, None, expiredTimerInfo.getExpiryTimeInMs())
 
     def close(self) -> None:
         """End a task."""
 
     def _step(
-        self, timers: Any, table: pa.Table | None, received: int, fired: int | None = None
+        self, timers: Any, table: pa.Table | None, fired: int | None = None
     ) -> Iterator[pd.DataFrame]:
-        now = timers.getCurrentWatermarkInMs()
-        watermark = now if now > 0 else None  # 0 is Spark's word for none
+        """Time goes on, and then rows come.
+
+        fired : the timer by which Spark has called, as no rows have come
+        """
+        now = max(timers.getCurrentWatermarkInMs(), 0)  # 0 is Spark's word for none
         head = self.store.read()
+        wanted = self._in_lull(head.lull, timers.getCurrentProcessingTimeInMs(), now, fired)
+        watermark = max(now, head.lull.reached) or None
         shard = self.store.load(head)
         taken = shard.take(watermark, table)
         self.store.log(head, watermark, table)
-        self._set_timer(head, fired, max(now, 0) + 1 if shard.waits else None)
+        if self.idle_after is None and shard.waits:
+            wanted = now + 1
+        self._set_timer(head, fired, wanted)
         self.store.write(head, shard)
-        yield from self._made(taken, received)
+        yield from self._made(taken, 0 if table is None else len(table))
+
+    def _in_lull(self, lull: Lull, clock: int, now: int, fired: int | None) -> int | None:
+        """When to look at the clock next."""
+        if self.idle_after is None:
+            return None
+        return lull.rows(clock) if fired is None else lull.quiet(clock, now, self.idle_after)
 
     def _set_timer(self, head: Head, fired: int | None, wanted: int | None) -> None:
-        """One timer a shard: to be called as soon as time goes on.
+        """One timer a shard: to be called when time goes on.
 
         fired : by which Spark has called, and which it removes itself
         """
@@ -210,10 +238,10 @@ class ShardProcessor(StatefulProcessor):
             yield _told(to_blob(part), None, 0, 0, len(part))
 
 
-def _in_order(packed: pd.DataFrame) -> pa.Table:
+def _in_order(packed: pd.DataFrame) -> pa.Table | None:
     """The rows of all blobs, in the order of the stream's partitions."""
-    blobs = packed.sort_values(["part", "place"], kind="stable")["blob"]
-    return pa.concat_tables([from_blob(bytes(blob)) for blob in blobs])
+    blobs = packed.sort_values(["part", "place"], kind="stable")["blob"].dropna()
+    return pa.concat_tables([from_blob(bytes(blob)) for blob in blobs]) if len(blobs) else None
 
 
 def _told(
@@ -244,6 +272,8 @@ def check(spec: Any, sdf: DataFrame, shards: Any = SHARDS, output: str = "final"
         _check_spec(one, output == "eager")
     check_together_on_stream(specs)
     _check_session(sdf)
+    if idle_ms(specs[0]) is not None and str(sdf.sparkSession.conf.get(NO_DATA, "true")) != "true":
+        raise SpecError(f"idle_after: is told by micro-batches without rows; set {NO_DATA} to true")
     return specs
 
 
@@ -257,7 +287,7 @@ def _check_spec(spec: Streamed, eager: bool) -> None:
         _check_rolling(spec)
         return
     assert isinstance(spec, Periodic)
-    BucketStream(spec)  # refuses what the workers would
+    BucketStream(replace(spec, progress=Watermark()))  # refuses what the workers would
     if spec.origin == FIRST:
         raise SpecError("origin: which row comes first is not known of a stream of Spark")
 
@@ -293,6 +323,8 @@ def _check_watermark(told: Watermark | None) -> None:
     for option, reason in reasons.items():
         if getattr(told, option) is not None:
             raise SpecError(f"{option}: {reason}; leave it out")
+    if told.idle_after is not None and told.idle_after.amount == 0:
+        raise SpecError("idle_after: must be longer than nothing")
 
 
 def _check_rolling(spec: Rolling) -> None:
@@ -365,11 +397,13 @@ def explain(
     shared = f"{shards} of xxhash64({keys})" if keys else "one for all rows"
     waits = "the rows that wait for the watermark, and " if isinstance(spec, Rolling) else ""
     held = f"streams of {len(specs)} specs hold" if len(specs) > 1 else "stream of mta holds"
+    lull = idle_ms(spec)
+    idle = "" if lull is None else f"; by the clock when there were no rows for {lull} ms"
     lines = {
         "pack": f"mapInArrow: {len(names)} columns to one Arrow blob a shard ({shared}), partition "
         "and micro-batch",
         "time": f"withWatermark, {delay_ms(spec)} ms behind the greatest time of the "
-        "micro-batches before; one for all shards",
+        f"micro-batches before; one for all shards{idle}",
         "state": "transformWithStateInPandas by shard: a checkpoint and a log of the rows since; "
         f"{waits}what the {held} of open windows",
         "late": f"{mode}; counted in the observed metrics and in the state",

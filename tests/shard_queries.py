@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pyspark.sql.streaming import tws_tester as tws
 
 from spark_bridge import blobs, state, streaming
-from spark_bridge.shards import delay_ms, told_from_outside
+from spark_bridge.shards import delay_ms, idle_ms, told_from_outside
 from spark_bridge.together import specs_of
 
 SCHEMA = pa.schema([("t", pa.int64()), ("k", pa.string()), ("x", pa.float64()), ("i", pa.int64())])
@@ -37,16 +37,24 @@ def micro_batches(draw):
     return made
 
 
+class Tester(tws.TwsTester):
+    """That has a watermark where timers are of the clock, as Spark has."""
+
+    def _getTimerValues(self):
+        return tws.TimerValues(self._currentProcessingTimeMs, self._currentWatermarkMs)
+
+
 class Query:
     """What Spark does with a stream, in one process."""
 
     def __init__(self, spec, shards=2, eager=False):
         specs = specs_of(spec)
         self.spec, self.shards = specs[0], shards
-        processor = streaming.ShardProcessor(told_from_outside(specs), shards, True, eager)
-        self.tester = tws.TwsTester(
-            processor, timeMode="EventTime", eventTimeExtractor=lambda row: 2**62
-        )
+        self.idle = idle_ms(specs[0])
+        inside = told_from_outside(specs)
+        processor = streaming.ShardProcessor(inside, shards, True, eager, self.idle)
+        mode = "EventTime" if self.idle is None else "ProcessingTime"
+        self.tester = Tester(processor, timeMode=mode, eventTimeExtractor=lambda row: 2**62)
         self.newest, self.told = 0, []
 
     def run(self, parts, mishap=None):
@@ -62,6 +70,23 @@ class Query:
         self.told.append(made)
         for part in parts:
             self.newest = max([self.newest, *blobs.milliseconds(part["t"], "t").tolist()])
+
+    def run_at(self, clock, parts, mishap=None):
+        """One micro-batch at this time, in which timers are of the clock; perhaps without rows."""
+        now = self.newest - delay_ms(self.spec)
+        self.tester._currentWatermarkMs = max(self.tester._currentWatermarkMs, now)
+        self.tester._currentProcessingTimeMs = clock
+        before = copy.deepcopy(self._kept())
+        if mishap == "cold":
+            state.COPIES.held.clear()
+        made = [self._take(parts), self.tester._handleExpiredTimers()]  # in Spark's order
+        if mishap == "failed":
+            self._kept(before)
+            made = [self._take(parts), self.tester._handleExpiredTimers()]
+        assert not any(map(len, parts)) or not len(made[1])
+        self.told += made
+        for part in parts:
+            self.newest = max([self.newest, *part["t"].to_pylist()])
 
     def lull(self, ms=10_000):
         """No rows, and no more rows ever before this."""
@@ -85,7 +110,8 @@ class Query:
             keys = zip(*(part[name].to_pylist() for name in self.spec.by), strict=True)
             codes = [hash(k) % self.shards for k in keys] if keyed else [0] * len(part)
             rows = part.append_column("shard", pa.array(codes, pa.int32()))
-            packed += blobs.pack(part.column_names, "t", number, rows.to_batches())
+            everyone = 0 if self.idle is None else self.shards if keyed else 1
+            packed += blobs.pack(part.column_names, "t", number, rows.to_batches(), everyone)
         if not packed:
             return pd.DataFrame({"answers": [], "late": []})
         frame = pa.Table.from_batches(packed[::-1]).to_pandas()  # parts come in any order

@@ -66,7 +66,10 @@ class Source:
         """The stream of what was put, and will be."""
         return read_files(self.spark, self.path / "in", self.schema)
 
-    def start(self, spec: Any, fails_in: int | None = None, shards: int = 3, **options: Any) -> Any:
+    def start(
+        self, spec: Any, fails_in: int | None = None, shards: int = 3, trigger: Any = None,
+        **options: Any,
+    ) -> Any:  # fmt: skip
         """A query over what was put since the last one."""
         import spark_bridge
 
@@ -80,7 +83,7 @@ class Source:
             spark_bridge.apply(spec, self.read(), shards=shards, **options)
             .writeStream.foreachBatch(write)
             .option("checkpointLocation", str(self.path / "checkpoint"))
-            .trigger(availableNow=True)
+            .trigger(**(trigger or {"availableNow": True}))
             .start()
         )
 

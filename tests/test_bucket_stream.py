@@ -290,7 +290,7 @@ def test_snapshots_of_another_spec_or_damaged_are_refused():
 WRONG = [
     (lambda: TUMBLING.watermark("5s"), "must all be times or all be ticks"),
     (lambda: TUMBLING.watermark("-5i"), "delay: must not be negative"),
-    (lambda: TUMBLING.watermark(idle_after="5i"), "source: idle_after needs the name"),
+    (lambda: TUMBLING.watermark(idle_after="5i").stream(), "source: idle_after needs the name"),
     (lambda: TUMBLING.watermark(source="s", combine="avg"), "combine: must be one of"),
     (lambda: TUMBLING.late("ignore"), "late: must be one of"),
     (lambda: TUMBLING.late("drop", within="5i"), "within: only rows that revise"),

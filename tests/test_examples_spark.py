@@ -36,7 +36,7 @@ def run(program, *arguments):
 def test_card_fraud():
     out, told = run("card_fraud.py", "--rows", "1500", "--files", "1")
     assert "1,500 payments with 10 features each, to the last bit." in out
-    assert "answered 24h: 1,500, 7d: 1,500" in told
+    assert "1,500 answered" in told
 
 
 @pytest.mark.spark
