@@ -14,6 +14,19 @@ All keep the promises of `Store`: atomic batches, `flush` for durability, damage
 `BackgroundStore` goes around any of them: it writes and reads ahead on threads of its own, with the
 bounded `BlockCache` for what was read.
 
+A block of 64 KiB takes, in µs (2 cores that others use too, best of 3; the disk does 3 to 10 ms a
+forced write; "behind" is what the caller of a `BackgroundStore` waits):
+
+=======================  =====  ====  ============  ==========
+store                    put    get   put, behind   get, ahead
+=======================  =====  ====  ============  ==========
+files                    67     31    4             4
+LMDB                     2115   23    4             4
+LMDB, ``sync="never"``   64     46    18            4
+RocksDB                  418    92    6             4
+Redis, everysec          196    114   12            4
+=======================  =====  ====  ============  ==========
+
 >>> store = BackgroundStore(MemoryStore(), buffer=512)
 >>> for number in range(3):
 ...     store.put(b"block %d" % number, bytes(65536))   # returns at once
