@@ -21,6 +21,7 @@ from mta._monoids cimport (
     FLOAT, Boxed, BoxedContext, Cell, Extreme, FloatSum, IntSum, Lift, Moments, Output, Part,
     Source, Wanted, combine, identity, lift,
 )
+from mta._rings cimport Ring, ring_item, ring_room
 
 cdef extern from *:
     """
@@ -41,8 +42,7 @@ cdef struct ForestState:
     int64_t front
     int64_t back
     int64_t split         # -1: suffix and prefix have to be rebuilt
-    int64_t capacity      # leaves the rings can hold, a power of two
-    void* rings[MAX_LEVELS]
+    Ring rings[MAX_LEVELS]    # of as many places a level as half as many leaves
     void* suffix
     void* prefix
 
@@ -52,21 +52,21 @@ cdef int forest_reserve(ForestState* s, size_t size) except -1 nogil
 
 
 cdef inline Part* node_at(ForestState* s, int level, int64_t position, const Part* tag) noexcept nogil:
-    return (<Part*> s.rings[level]) + ((position >> level) & ((s.capacity >> level) - 1))
+    return ring_item(&s.rings[level], position >> level, tag)
 
 
 cdef inline int forest_append(ForestState* s, Part* node) except -1 nogil:
     """Store a leaf at `back` and every node it completes; `node` becomes the topmost of them."""
     cdef int64_t back = s.back + 1
     cdef int level = 0, top = lowest_bit(back)
-    if s.back - s.front == s.capacity:
+    if s.back - s.front == s.rings[0].places:
         forest_reserve(s, sizeof(Part))
-    node_at(s, 0, s.back, node)[0] = node[0]
+    ring_room(&s.rings[0], s.back, node)[0] = node[0]
     # A parent whose left child has begun to leave is never asked for.
     while level < top and back - (<int64_t> 2 << level) >= s.front:
         combine(&s.how, node, node_at(s, level, back - (<int64_t> 2 << level), node), node)
         level += 1
-        node_at(s, level, back - (<int64_t> 1 << level), node)[0] = node[0]
+        ring_room(&s.rings[level], (back >> level) - 1, node)[0] = node[0]
     return 0
 
 
@@ -292,4 +292,5 @@ cdef class Forest:
     cdef object lower(self, Output what, const void* part, int64_t n)
 
 
+cdef list live_boxes(ForestState* s)
 cdef object cell_to_python(Cell cell, bint is_float, bint unsigned)

@@ -2,49 +2,35 @@
 from cpython.object cimport PyObject
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcpy
 
 from mta._monoids cimport (
     EXTREME, INT, MEAN, OBJECT, STD, SUM, UINT, VALUE, VAR, Source, lower_boxed, lower_extremes,
     lower_float_sums, lower_int_sums, lower_moments,
 )
+from mta._rings cimport ring_bytes, ring_grow, ring_release
 
 import numpy as np
 
 
 cdef int forest_reserve(ForestState* s, size_t size) except -1 nogil:
-    """Double the rings and copy the live nodes over: O(1) amortised an insert."""
-    cdef int64_t capacity = s.capacity * 2 if s.capacity else 16
-    cdef void* rings[MAX_LEVELS]
-    cdef int level = 0, levels = highest_bit(capacity) + 1
-    for level in range(levels):
-        rings[level] = malloc((capacity >> level) * size)
-        if rings[level] == NULL:
-            while level > 0:
-                level -= 1
-                free(rings[level])
-            with gil:
-                raise MemoryError(f"a window of {capacity} rows")
+    """Double the rings: O(1) amortised an insert, and no copy of the window (``_rings.pyx``)."""
+    cdef int64_t places = 2 * s.rings[0].places if s.rings[0].places else 16
+    cdef int level = highest_bit(places)
     if s.suffix == NULL:
         s.suffix = calloc(MAX_LEVELS + 1, size)
         s.prefix = calloc(MAX_LEVELS + 1, size)
         if s.suffix == NULL or s.prefix == NULL:
+            free(s.suffix)
+            s.suffix = NULL
             with gil:
                 raise MemoryError()
-    for level in range(highest_bit(s.capacity) + 1 if s.capacity else 0):
-        copy_ring(s, <char*> rings[level], capacity, level, size)
-    release_rings(s)
-    s.rings = rings
-    s.capacity = capacity
+    # The leaves come last: until they have grown, a call that failed here begins again.
+    while level >= 0:
+        while s.rings[level].places < places >> level:
+            ring_grow(&s.rings[level], (s.front + (<int64_t> 1 << level) - 1) >> level,
+                      s.back >> level, size)
+        level -= 1
     return 0
-
-
-cdef void copy_ring(ForestState* s, char* ring, int64_t capacity, int level, size_t size) noexcept nogil:
-    cdef int64_t j = (s.front + (<int64_t> 1 << level) - 1) >> level
-    while j < s.back >> level:
-        memcpy(ring + (j & ((capacity >> level) - 1)) * size,
-               <char*> s.rings[level] + (j & ((s.capacity >> level) - 1)) * size, size)
-        j += 1
 
 
 cdef void forest_release(ForestState* s) noexcept nogil:
@@ -57,11 +43,8 @@ cdef void forest_release(ForestState* s) noexcept nogil:
 
 cdef void release_rings(ForestState* s) noexcept nogil:
     cdef int level
-    if s.capacity:
-        for level in range(highest_bit(s.capacity) + 1):
-            free(s.rings[level])
-            s.rings[level] = NULL
-        s.capacity = 0
+    for level in range(MAX_LEVELS):
+        ring_release(&s.rings[level])
 
 
 cdef int op_insert(ForestState* s, Cell raw, bint valid, const Part* tag) except -1 nogil:
@@ -285,7 +268,11 @@ cdef class Forest:
     @property
     def nbytes(self):
         """Bytes held by the rings."""
-        return 2 * self.state.capacity * self.ops.size
+        cdef int64_t bytes = 0
+        cdef int level
+        for level in range(MAX_LEVELS):
+            bytes += ring_bytes(&self.state.rings[level], self.ops.size)
+        return bytes
 
     cdef int insert_cell(self, Cell raw, bint valid) except -1:
         self.ops.insert(&self.state, raw, valid, NULL)
@@ -384,22 +371,23 @@ cdef class Forest:
 
     cdef sweep(self):
         """Let go of the Python values that nothing in the forest points to any more."""
-        cdef ForestState* s = &self.state
-        cdef Boxed* ring
-        cdef int64_t j
-        cdef int level
-        live = []
-        for level in range(highest_bit(s.capacity) + 1):
-            ring = <Boxed*> s.rings[level]
-            for j in range((s.front + (<int64_t> 1 << level) - 1) >> level, s.back >> level):
-                live.append(<object> <PyObject*> ring[j & ((s.capacity >> level) - 1)].value)
-        # Suffixes and prefixes are values of their own; those at other levels are never read.
-        if s.split >= 0:
-            for level in range(MAX_LEVELS):
-                if (s.split - s.front) >> level & 1:
-                    live.append(<object> <PyObject*> (<Boxed*> s.suffix)[level].value)
-                if (s.back - s.split) >> level & 1:
-                    live.append(<object> <PyObject*> (<Boxed*> s.prefix)[level].value)
-        self.context.keep = live
-        self.swept = len(live)
+        self.context.keep = live_boxes(&self.state)
+        self.swept = len(self.context.keep)
 
+
+cdef list live_boxes(ForestState* s):
+    """The Python values that a forest of them points to."""
+    cdef int64_t j
+    cdef int level
+    live = []
+    for level in range(MAX_LEVELS):
+        for j in range((s.front + (<int64_t> 1 << level) - 1) >> level, s.back >> level):
+            live.append(<object> <PyObject*> ring_item(&s.rings[level], j, <Boxed*> NULL).value)
+    # Suffixes and prefixes are values of their own; those at other levels are never read.
+    if s.split >= 0:
+        for level in range(MAX_LEVELS):
+            if (s.split - s.front) >> level & 1:
+                live.append(<object> <PyObject*> (<Boxed*> s.suffix)[level].value)
+            if (s.back - s.split) >> level & 1:
+                live.append(<object> <PyObject*> (<Boxed*> s.prefix)[level].value)
+    return live

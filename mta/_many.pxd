@@ -3,6 +3,7 @@
 from libc.stdint cimport int64_t
 
 from mta._held cimport Held
+from mta._inside cimport RawColumn
 
 
 cdef object read_arrays(Held window, row, time, dict columns)
@@ -12,3 +13,4 @@ cdef int insert_arrays(Held window, given, int64_t rows) except -1
 cdef object push_arrays(Held window, int64_t most, given, int64_t rows)
 cdef bint is_array(value) except -1
 cdef object as_array(list answers)
+cdef object plain_cells(RawColumn column, array)

@@ -98,8 +98,14 @@ cdef int boxed_lift(void* ctx, Boxed* out, int64_t raw) except -1 nogil:
 
 
 cdef int boxed_combine(void* ctx, Boxed* out, const Boxed* a, const Boxed* b) except -1 nogil:
+    """Zero, the very object, needs no call (and what users call zero often is none to a NaN)."""
+    cdef void* zero
     with gil:
         context = <BoxedContext> ctx
+        zero = <void*> context.zero
+        if a.value == zero or b.value == zero:
+            out.value = b.value if a.value == zero else a.value
+            return 0
         value = context.combine(<object> <PyObject*> a.value, <object> <PyObject*> b.value)
         context.keep.append(value)
         out.value = <void*> <PyObject*> value

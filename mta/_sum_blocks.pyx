@@ -192,9 +192,8 @@ cdef class CompensatedSumKernel(Kernel):
 
 
 cdef void block_scan_init(BlockScan* b, const Lift* how) noexcept nogil:
+    memset(&b.forest, 0, sizeof(ForestState))
     b.forest.how = how[0]
-    b.forest.capacity = 0
-    b.forest.suffix = b.forest.prefix = NULL
     b.ring = NULL
     b.capacity = 0
     b.last = -1

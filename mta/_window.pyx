@@ -9,7 +9,7 @@ from mta._inside cimport REAL, InputState, RawColumn, Times
 from mta._many cimport as_array, insert_arrays, is_array, is_plain, plain_arrays, push_arrays, read_arrays
 from mta._monoids cimport Cell
 from mta._pushed cimport Answer, KernelState, StateForest, make_answer
-from mta._search cimport Search
+from mta._search cimport WindowSearch
 
 import json
 from collections import namedtuple
@@ -335,7 +335,7 @@ cdef class Window(Held):
         marks = self.marks()
         self.deciding = True
         try:
-            front = Search(self, self.policy).first_kept()
+            front = WindowSearch(self, self.policy).first_kept()
         except BaseException:
             self.retract()
             self.make_kernels(marks)    # they have seen the row that is taken back

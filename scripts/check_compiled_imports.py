@@ -17,6 +17,17 @@ HIGHER_MAY = {
     "mta._held": {"mta._pushed"},
     "mta._many": {"mta._held", "mta._pushed", "mta.errors"},
     "mta._search": {"mta._held", "mta._pushed", "mta.errors"},
+    # Windows by algorithm, over the same columns and answers.
+    "mta._fifo_values": {"mta._pushed", "mta.errors", "mta.functions", "mta.plan"},
+    "mta._fifo": {
+        "mta._fifo_bytes",
+        "mta._fifo_values",
+        "mta._many",
+        "mta._pushed",
+        "mta._search",
+        "mta.errors",
+        "mta.snapshot",
+    },
     "mta._window": {
         "mta._held",
         "mta._many",

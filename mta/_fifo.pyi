@@ -1,0 +1,19 @@
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import Self, disjoint_base
+
+from mta._fifo_values import FifoValues
+from mta.functions import Aggregate
+
+@disjoint_base
+class Fifo(FifoValues):
+    def evict_while(self, policy: Callable[[Any, Any], bool]) -> int: ...
+    def insert_many(self, array: NDArray[Any]) -> None: ...
+    def slide(self, array: NDArray[Any], keep: int) -> NDArray[Any]: ...
+    def latencies(self, array: NDArray[Any], keep: int) -> NDArray[np.int64]: ...
+    def to_bytes(self) -> bytes: ...
+    @classmethod
+    def from_bytes(cls, data: bytes, agg: Aggregate, **options: Any) -> Self: ...

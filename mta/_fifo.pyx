@@ -1,0 +1,446 @@
+"""Fifo: one window under one algorithm, pushed and evicted by hand. See ``mta.fifo``."""
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdint cimport int64_t, uint8_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
+
+from mta._core cimport CHUNK, MAX_LEVELS, MAX_PART, Lowering
+from mta._fifo_state cimport NAMED, FifoState
+from mta._fifo_values cimport FifoValues
+from mta._inside cimport REAL
+from mta._many cimport as_array, is_array, plain_cells
+from mta._monoids cimport EXTREME, INT, MEAN, SUM, Boxed, Cell, Extreme, IntSum
+from mta._pushed cimport RAISE, WRAP
+from mta._rings cimport ring_item
+from mta._search cimport Search
+
+import numpy as np
+
+from mta._fifo_bytes import partials_of_bytes, partials_to_bytes
+from mta._fifo_values import TYPES
+from mta.errors import DataError, SnapshotError, SpecError
+from mta.snapshot import seal, unseal
+
+cdef int64_t STORED = 9    # integers of the state in a snapshot
+
+
+cdef class Fifo(FifoValues):
+    """A first-in, first-out window over bare values: what the classes of ``mta.fifo`` have in common.
+
+    Parameters
+    ----------
+    agg : an aggregate with a partial of constant size: count, sum, mean, min, max, any, all, var,
+        std, or a monoid of your own (``agg.monoid``)
+    type : "float" or "int", of the values; None: that of the first one. Ints are exact
+    keep_values : whether TwoStacks and DABALite keep what `evict_while` needs
+    """
+
+
+    # ----------------------------------------------------------------------------------- policy
+
+    def evict_while(self, policy):
+        """Drop the longest run of oldest values that the policy lets go; how many.
+
+        Parameters
+        ----------
+        policy : ``policy(total, old) -> bool``; `total` is the answer over the window, `old` over
+            some of its oldest values. It has to be monotone: where a run goes, every shorter one does.
+            Whatever it says, the search ends, and ends within the window.
+
+        Calls of the policy: O(log n) with FlatFAT, LogMTA and AMTA, 3 where one value goes; else one
+        per value that goes and 2.
+
+        Raises
+        ------
+        PolicyError
+            The policy is not monotone. The window is as it was, as it is whatever the policy raises.
+        SpecError
+            TwoStacks and DABALite keep no values, unless told to.
+        """
+        self.check_idle()
+        if self.algorithm in ("TwoStacks", "DABALite") and not self.keep_values:
+            raise SpecError(f"{self.algorithm}: evict_while needs values, and it keeps suffixes only; "
+                            f"{self.algorithm}(..., keep_values=True) keeps both")
+        if self.state.front == self.state.back or self.ops == NULL:
+            return 0
+        cdef FifoSearch search = FifoSearch(self, policy, self.query())
+        cdef int64_t front
+        self.busy = True
+        try:
+            front = search.first_kept()
+        finally:
+            self.busy = False
+        if front == self.state.front:
+            return 0
+        gone = front - self.state.front
+        self.evict_to(front)
+        return gone
+
+    # ---------------------------------------------------------------------------------- arrays
+
+    def insert_many(self, array):
+        """Append an array of values. Numbers take no Python object each."""
+        self.check_idle()
+        given = self.cells_of(array)
+        if given is None:
+            for value in array.tolist():
+                self.insert(value)
+            return
+        cdef const int64_t[::1] cells = given[0]
+        cdef const uint8_t[::1] mask = given[1]
+        cdef int64_t n = cells.shape[0]
+        cdef const uint8_t* valid = &mask[0] if mask is not None and n else NULL
+        cdef int64_t begun = self.state.back
+        self.busy = True
+        try:
+            with nogil:
+                self.ops.fill(&self.state, <const Cell*> &cells[0] if n else NULL, valid, n, NULL, NULL)
+        finally:
+            self.note_nulls(valid, begun, self.state.back - begun)
+            self.busy = False
+
+    def slide(self, array, int64_t keep):
+        """For every value: insert it, evict down to `keep` values, query. The answers as an array.
+
+        Null answers are NaN, and masked among integers. Numbers are slid over in one compiled loop,
+        without the GIL.
+
+        Raises
+        ------
+        OverflowError
+            An integer sum does not fit in 64 bits; the array has been taken in all the same.
+        """
+        self.check_idle()
+        if keep < 0:
+            raise IndexError(f"keep: {keep} values")
+        given = self.cells_of(array)
+        if given is None:
+            return as_array([self.slide_one(value, keep) for value in array.tolist()])
+        cells, mask = given
+        out = np.empty(len(cells), np.int64)
+        counts = self.counts_of(mask, len(cells), keep)
+        if self.run(cells, mask, keep, counts, out) >= 0 and self.answer.overflow == RAISE:
+            raise OverflowError(f"{self.answer.name}: the sum does not fit in 64 bits")
+        return self.finished(out, counts)
+
+    cdef object slide_one(self, value, int64_t keep):
+        self.insert(value)
+        if self.state.back - self.state.front > keep:
+            self.evict_to(self.state.back - keep)
+        return self.query()
+
+    cdef int64_t run(self, const int64_t[::1] cells, const uint8_t[::1] mask, int64_t keep,
+                     const int64_t[::1] counts, int64_t[::1] out) except -2:
+        cdef int64_t n = cells.shape[0], start = 0, step, failed = -1, i, lost
+        cdef const uint8_t* valid = &mask[0] if mask is not None and n else NULL
+        cdef const int64_t* count = &counts[0] if counts is not None and n else NULL
+        cdef const Cell* raw = <const Cell*> &cells[0] if n else NULL
+        cdef bint wrap = self.answer.overflow == WRAP
+        cdef int64_t begun = self.state.back
+        cdef Lowering lowering = Lowering([("sum", 0)])
+        lowering.answer_to([np.asarray(out)])
+        lowering.wanted[0].what = self.answer.what if self.plan_state is not None else SUM
+        lowering.wanted[0].ddof = self.answer.ddof
+        if self.answer.overflow != RAISE and not wrap:
+            lowering.wanted[0].what = MEAN    # of one: the nearest double of the sum
+        cdef void* parts = malloc(CHUNK * self.ops.size)
+        if parts == NULL:
+            raise MemoryError()
+        self.busy = True
+        try:
+            with nogil:
+                while start < n:
+                    step = min(<int64_t> CHUNK, n - start)
+                    self.ops.slide(&self.state, raw + start, valid + start if valid != NULL else NULL,
+                                   step, keep, parts, NULL)
+                    if wrap and self.monoid.state.how.source == INT:
+                        for i in range(step):
+                            out[start + i] = <int64_t> (<IntSum*> parts)[i].value
+                    else:
+                        lost = lowering.run(&self.monoid.ops[0], &self.monoid.state.how, parts, start,
+                                            step, count, count, count)
+                        failed = lost if failed < 0 else failed
+                    start += step
+        finally:
+            free(parts)
+            self.note_nulls(valid, begun, self.state.back - begun)
+            self.busy = False
+        return failed
+
+    cdef object counts_of(self, mask, int64_t n, int64_t keep):
+        """How many values are inside at each step; None where nobody asks."""
+        cdef bint to_float = self.answer.overflow != RAISE and self.answer.overflow != WRAP
+        if to_float:
+            return np.ones(n, np.int64)
+        nulls = mask is not None or self.first_null < self.last_null
+        if not nulls and self.answer.need <= min(keep, 1) and self.answer.what != MEAN:
+            return None
+        back = np.arange(self.state.back + 1, self.state.back + n + 1)
+        front = np.maximum(back - keep, self.state.front)
+        if not nulls:
+            return back - front
+        # Nulls before every position, from the front on.
+        inside = np.zeros(self.state.back - self.state.front + n, np.int64)
+        for i in range(self.first_null, self.last_null):
+            inside[ring_item(&self.nulls, i, <Extreme*> NULL).key - self.state.front] = 1
+        if mask is not None:
+            inside[self.state.back - self.state.front:] = 1 - mask
+        before = np.concatenate([[0], np.cumsum(inside)])
+        return back - front - (before[back - self.state.front] - before[front - self.state.front])
+
+    cdef object finished(self, out, counts):
+        """Answers in their type; null where too few values count."""
+        cdef bint to_float = self.answer.overflow != RAISE and self.answer.overflow != WRAP
+        real = self.plan_state is not None and (
+            self.monoid.source == "float" or to_float or self.answer.what not in (SUM, EXTREME))
+        answers = out.view(np.float64) if real else out
+        if self.answer.truth:
+            answers = out.astype(np.bool_)
+        if counts is None or to_float or (counts >= self.answer.need).all():
+            return answers
+        missing = counts < self.answer.need
+        if not real:
+            return np.ma.MaskedArray(np.where(missing, 0, answers).astype(answers.dtype), missing)
+        answers[missing] = np.nan
+        return answers
+
+    cdef object cells_of(self, array):
+        """An array as (8-byte cells, uint8 mask of values or None); None: it has to be read one by
+        one. The type of its values is taken."""
+        if not is_array(array):
+            raise DataError(f"array: a NumPy array of one dimension is needed, not {array!r}")
+        if self.user is not None:
+            return None
+        if self.plan_state is None:
+            return self.counted_cells(array)
+        given = plain_cells(self.column, array)
+        if given is None:
+            return None
+        cells, valid, kind = given
+        self.take_type(kind)
+        if self.input.skip_nan and kind == REAL:
+            number = ~np.isnan(cells)
+            if not number.all():
+                valid = number if valid is None else valid & number
+        return cells.view(np.int64), None if valid is None else valid.view(np.uint8)
+
+    cdef object counted_cells(self, array):
+        """The same where values are counted, whatever they are."""
+        if self.column is not None and (array.dtype.kind not in "iufb" or self.ops == NULL):
+            return None
+        valid = None
+        if self.column is not None:
+            valid = ~np.ma.getmaskarray(array)
+            if self.input.skip_nan and array.dtype.kind == "f":
+                valid &= ~np.isnan(np.ma.getdata(array))
+            valid = None if valid.all() else valid.view(np.uint8)
+        return np.ones(len(array), np.int64), valid
+
+    cdef int note_nulls(self, const uint8_t* valid, int64_t begun, int64_t n) except -1:
+        """Of n values that came in from position `begun` on."""
+        cdef int64_t i
+        for i in range(n if valid != NULL else 0):
+            if not valid[i] and begun + i >= self.state.front:
+                self.note_null(begun + i)
+                self.last_null += 1
+        self.first_null = self.null_from(self.state.front)
+        return 0
+
+    def latencies(self, array, int64_t keep):
+        """Nanoseconds that every step of `slide` takes, one after the other, by the monotonic clock.
+
+        The clock costs some 20 to 50 of them. No answers are given, and no nulls are taken.
+        """
+        self.check_idle()
+        given = self.cells_of(array)
+        if given is None or given[1] is not None or keep < 0:
+            raise DataError("array: numbers are needed, none of them null")
+        cdef const int64_t[::1] cells = given[0]
+        cdef int64_t i, n = cells.shape[0], now, last = 0
+        cdef int64_t[::1] took = np.empty(n, np.int64)
+        cdef char part[MAX_PART]
+        cdef timespec clock
+        self.busy = True
+        try:
+            with nogil:
+                for i in range(-1, n):
+                    if i >= 0:
+                        self.ops.slide(&self.state, <const Cell*> &cells[i], NULL, 1, keep, part, NULL)
+                    clock_gettime(CLOCK_MONOTONIC, &clock)
+                    now = <int64_t> clock.tv_sec * 1000000000 + clock.tv_nsec
+                    if i >= 0:
+                        took[i] = now - last
+                    last = now
+        finally:
+            self.busy = False
+            self.note_nulls(NULL, 0, 0)
+        return np.asarray(took)
+
+    # -------------------------------------------------------------------------------- snapshots
+
+    def to_bytes(self):
+        """The window as bytes: versioned, checksummed, no code inside; partials as they are, so that
+        later answers are the same to the last bit.
+
+        Raises
+        ------
+        SnapshotError
+            A partial of a monoid of your own is neither number, text, bytes, None, nor a tuple or
+            list of such.
+        """
+        self.check_idle()
+        cdef FifoState* s = &self.state
+        kind = 0 if self.column is None else self.column.type
+        head = [kind, self.ops != NULL, s.front, s.back, s.left, s.right, s.accum,
+                s.places if self.algorithm == "FlatFAT" else s.mid, s.forest.base]
+        parts = [np.array(head, "<i8").tobytes(), self.null_positions()]
+        if self.ops != NULL:
+            parts += [self.stored(range(NAMED), False, True),
+                      self.stored(range(s.front, s.back), False, False),
+                      self.stored(range(s.front, s.back) if s.keeps_values else (), True, False)]
+        return seal("fifo", self.spec(), parts)
+
+    cdef str spec(self):
+        return repr((self.algorithm, self.agg, self.keep_values))
+
+    cdef bytes null_positions(self):
+        found = [ring_item(&self.nulls, i, <Extreme*> NULL).key
+                 for i in range(self.first_null, self.last_null)]
+        return np.array(found, "<i8").tobytes()
+
+    cdef void* part_at(self, int64_t position, bint value, bint named):
+        if named:
+            return <char*> self.state.named + position * <int64_t> self.ops.size
+        return self.ops.part_at(&self.state, position, value, NULL, NULL)
+
+    cdef bytes stored(self, positions, bint value, bint named):
+        """Partials as bytes."""
+        cdef int64_t position
+        cdef size_t size = self.ops.size, at = 0
+        if self.user is not None:
+            found = [<object> (<Boxed*> self.part_at(position, value, named)).value
+                     for position in positions]
+            return partials_to_bytes(found, self.monoid.context.zero)
+        cdef bytes made = PyBytes_FromStringAndSize(NULL, len(positions) * size)
+        cdef char* to = made
+        for position in positions:
+            memcpy(to + at, self.part_at(position, value, named), size)
+            at += size
+        return made
+
+    @classmethod
+    def from_bytes(cls, data, agg, **options):
+        """The window that `to_bytes` described, for the same class, aggregate and options.
+
+        Raises
+        ------
+        SnapshotError
+            `data` is damaged, cut short, or a snapshot of something else.
+        """
+        cdef Fifo fifo = cls(agg, **options)
+        fifo.load(unseal("fifo", fifo.spec(), data))
+        return fifo
+
+    cdef int load(self, list parts) except -1:
+        cdef FifoState* s = &self.state
+        cdef int64_t front, back, base
+        if len(parts) < 2 or len(parts[0]) != 8 * STORED or len(parts[1]) % 8:
+            raise SnapshotError("snapshot: damaged (the parts do not fit)")
+        kind, ready, front, back, left, right, accum, mid, base = np.frombuffer(parts[0], "<i8").tolist()
+        if not 0 <= base <= front <= back or kind not in TYPES.values() or len(parts) != (5 if ready else 2):
+            raise SnapshotError("snapshot: damaged (the positions do not fit)")
+        s.front = s.back = front    # of the window that `settle` makes anew
+        if self.column is not None:
+            self.column.type = kind
+        if ready:
+            self.settle()
+            s.front, s.back, s.left, s.right, s.accum, s.mid = front, back, left, right, accum, mid
+            s.forest.base = base
+            s.forest.front = s.forest.back = front - base
+            self.check_places()
+            self.load_parts(parts[2:], back - front)
+        return self.load_nulls(np.frombuffer(parts[1], "<i8"))
+
+    cdef int check_places(self) except -1:
+        """Where a list's parts meet has to fit what its algorithm relies on."""
+        cdef FifoState* s = &self.state
+        fits = True
+        if self.algorithm in ("DABA", "DABALite"):
+            fits = s.front <= s.left <= s.right <= s.accum <= s.mid <= s.back
+            fits = fits and s.right - s.left == s.accum - s.right
+            if not s.front == s.mid == s.back:
+                fits = fits and s.mid - s.left + 1 == (s.mid - s.front) - (s.back - s.mid)
+        elif self.algorithm == "TwoStacks":
+            fits = s.front <= s.mid <= s.back and s.left <= s.mid
+        elif self.algorithm == "FlatFAT":
+            fits = s.mid >= max(s.back - s.front, 2) and s.mid & (s.mid - 1) == 0
+        if not fits:
+            raise SnapshotError("snapshot: damaged (the list's parts do not fit)")
+        return 0
+
+    cdef int load_parts(self, list stored, int64_t rows) except -1:
+        cdef size_t size = self.ops.size
+        expected = [NAMED, rows, rows if self.state.keeps_values else 0]
+        if self.user is not None:
+            stored = [partials_of_bytes(data, self.monoid.context.zero) for data in stored]
+            for found in stored:
+                self.monoid.context.keep += found    # alive from here on
+            stored = [np.fromiter(map(id, found), np.int64, len(found)).tobytes() for found in stored]
+        if [len(data) for data in stored] != [n * size for n in expected]:
+            raise SnapshotError("snapshot: damaged (the partials do not fit)")
+        # Bytes of Python are not aligned as partials are.
+        cdef char* room = <char*> malloc((2 * rows + 1) * size)
+        cdef char* items = stored[1]
+        cdef char* values = stored[2]
+        cdef char* tails = stored[0]
+        if room == NULL:
+            raise MemoryError()
+        memcpy(self.state.named, tails, NAMED * size)
+        memcpy(room, items, rows * size)
+        memcpy(room + rows * size, values, expected[2] * size)
+        try:
+            self.ops.load(&self.state, room, room + rows * size if expected[2] else NULL, NULL)
+        finally:
+            free(room)
+        return 0
+
+    cdef int load_nulls(self, found) except -1:
+        if len(found) and not (self.state.front <= found[0] and found[len(found) - 1] < self.state.back
+                               and (np.diff(found) > 0).all()):
+            raise SnapshotError("snapshot: damaged (the nulls do not fit)")
+        for position in found.tolist():
+            self.note_null(position)
+            self.last_null += 1
+        return 0
+
+
+cdef class FifoSearch(Search):
+    """How far a policy lets the front of a Fifo go."""
+
+    cdef Fifo fifo
+    # Partials want their place aligned, which it is here and would not be within the object.
+    cdef bytearray old     # the prefix, and
+    cdef bytearray more    # the same and one node
+
+    def __cinit__(self, Fifo fifo, policy, total):
+        cdef FifoState* s = &fifo.state
+        self.fifo = fifo
+        self.policy = policy
+        self.total = total
+        self.front = self.row = s.front
+        self.back = s.back
+        self.base = 0 if s.places else s.forest.base
+        self.longest = MAX_LEVELS if fifo.ops.tree else 0
+        self.old, self.more = bytearray(MAX_PART), bytearray(MAX_PART)
+        fifo.monoid.ops.identity(&s.how, <char*> self.old)
+
+    cdef object longer(self, int level):
+        cdef char* part = self.more
+        self.more[:] = self.old
+        self.fifo.ops.extend(&self.fifo.state, level, self.row, part, NULL)
+        return self.fifo.lower(part, self.fifo.count_to(self.row + (<int64_t> 1 << level)))
+
+    cdef int accept(self) except -1:
+        self.old, self.more = self.more, self.old
+        return 0
