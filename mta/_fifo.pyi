@@ -3,12 +3,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import Self, disjoint_base
+from typing_extensions import Self
 
 from mta._fifo_values import FifoValues
 from mta.functions import Aggregate
 
-@disjoint_base
 class Fifo(FifoValues):
     def evict_while(self, policy: Callable[[Any, Any], bool]) -> int: ...
     def insert_many(self, array: NDArray[Any]) -> None: ...

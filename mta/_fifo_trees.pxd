@@ -184,14 +184,15 @@ cdef inline int amta_slide(FifoState* s, const Cell* values, const uint8_t* vali
     is left: then positions begin anew, so that `keep` has to be 2 at least."""
     cdef int64_t lo[SLIDES]
     cdef int64_t hi[SLIDES]
-    cdef int64_t i, start, step
-    for start in range(0, n, SLIDES):
+    cdef int64_t i, start = 0, step
+    while start < n:
         step = min(<int64_t> SLIDES, n - start)
         for i in range(step):
             hi[i] = s.back + i + 1
             lo[i] = max(s.front, hi[i] - keep)
         forest_slide(&s.forest, values, valid, s.back - start, lo, hi, step, out + start)
         s.front, s.back = lo[step - 1], hi[step - 1]
+        start += step
     return 0
 
 

@@ -20,9 +20,9 @@ AMTA             2 (3 log n) 1 (2 log n) 1           2 log n        2
 
 Costs without "at most" are upper bounds as well, but for those of AMTA and TwoStacks, which are
 amortised, with the worst step beside them; log n is log2 of the window, rounded up. Windows have
-no capacity: what holds partials grows by doubling, O(1) amortised an insert. Lists and forests do so without a
-copy of what is inside (a table of one pointer per 512 partials is copied); FlatFAT makes its tree
-anew, n combines in one step.
+no capacity: what holds partials grows by doubling, O(1) amortised an insert. Lists and forests do
+so without a copy of what is inside (a table of a pointer per 512 partials is copied); FlatFAT makes
+its tree anew, n combines in one step.
 
 Partials are those of ``mta.Window``: sums of integers are exact, those of floats compensated. The
 values are floats or ints, told by the first one or by ``type=``; None is null. An aggregate of your
@@ -139,8 +139,8 @@ class DABA(Fifo):
 
     Combines, in the worst case: insert 4, evict 3, query 1; evict_many(k) 3 k. No step is longer
     than that, whatever the window; only the table of chunks is copied now and then, a pointer per
-    512 partials. Memory: 2 partials a value. Tangwongsan, Hirzel, Schneider, Low-latency sliding-window
-    aggregation in worst-case constant time, DEBS 2017; 2021, §4.
+    512 partials. Memory: 2 partials a value. Tangwongsan, Hirzel, Schneider, Low-latency
+    sliding-window aggregation in worst-case constant time, DEBS 2017; 2021, §4.
 
     Examples
     --------
@@ -187,8 +187,8 @@ class FlatFAT(Fifo):
 
     Combines: insert and evict log2 of the ring, query none, or twice that where the window goes
     round the end of the ring; evict_many(k) k and 2 log2. Stalls: at a power of two the tree is
-    made anew, n combines in one step. Memory: 2 partials a place of the ring, whose size is a power of
-    two. Tangwongsan, Hirzel, Schneider, Wu, General incremental sliding-window aggregation, VLDB
+    made anew, n combines in one step. Memory: 2 partials a place of the ring, whose size is a power
+    of two. Tangwongsan, Hirzel, Schneider, Wu, General incremental sliding-window aggregation, VLDB
     2015, §3.
 
     Examples
@@ -208,8 +208,8 @@ class LogMTA(Fifo):
     """Monoid tree aggregator: the dyadic forest, with both sides kept up to the root at every call.
 
     Combines, in the worst case: insert 3 log2 n, evict and evict_many(k) for any k 2 log2 n, query
-    1. No longer step: growing copies a pointer per 512 partials and level. Memory: 2 partials a value.
-    Villalba et al., 2018, §4.1.
+    1. No longer step: growing copies a pointer per 512 partials and level. Memory: 2 partials a
+    value. Villalba et al., 2018, §4.1.
 
     Examples
     --------

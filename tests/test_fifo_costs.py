@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from fifo_cases import GENERAL, LITE, make
 from mta import agg, fifo
 from mta.errors import PolicyError
