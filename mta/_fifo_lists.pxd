@@ -10,7 +10,7 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport malloc
 
 from mta._fifo_state cimport (
-    NAMED, TAIL, WHOLE, FifoState, clear_lists, fold, grown_tail, item, named, put,
+    NAMED, TAIL, WHOLE, FifoState, clear_lists, item, named, put, put_value,
 )
 from mta._monoids cimport IntSum, Part, combine, identity
 from mta._rings cimport ring_item
@@ -37,10 +37,7 @@ cdef inline int subtract_evict_to(FifoState* s, int64_t to, const Part* tag) exc
 
 cdef inline int stacks_insert(FifoState* s, const Part* leaf) except -1 nogil:
     cdef Part tail
-    put(s, &s.items, leaf)
-    if s.keeps_values:
-        put(s, &s.values, leaf)
-    grown_tail(s, &tail, leaf)
+    put_value(s, &tail, leaf)
     named(s, TAIL, leaf)[0] = tail
     s.back += 1
     return 0
@@ -153,10 +150,7 @@ cdef inline int daba_evict_to(FifoState* s, int64_t to, const Part* tag) except 
 
 cdef inline int lite_insert(FifoState* s, const Part* leaf) except -1 nogil:
     cdef Part tail
-    put(s, &s.items, leaf)
-    if s.keeps_values:
-        put(s, &s.values, leaf)
-    grown_tail(s, &tail, leaf)
+    put_value(s, &tail, leaf)
     return lite_fix(s, s.front, s.back + 1, &tail)
 
 

@@ -85,9 +85,12 @@ cdef inline int put(FifoState* s, Ring* ring, const Part* part) except -1 nogil:
     return 0
 
 
-cdef inline int grown_tail(const FifoState* s, Part* tail, const Part* leaf) except -1 nogil:
-    """The aggregate of [mid, back) and a leaf. (Not combined with the identity: that would make 0.0
-    of -0.0.)"""
+cdef inline int put_value(FifoState* s, Part* tail, const Part* leaf) except -1 nogil:
+    """Write a value at the back; `tail` becomes the aggregate of [mid, back) and it. (Where there
+    is nothing else, that is no combine with the identity: it would make 0.0 of -0.0.)"""
+    put(s, &s.items, leaf)
+    if s.keeps_values:
+        put(s, &s.values, leaf)
     if s.mid == s.back:
         tail[0] = leaf[0]
         return 0
