@@ -262,6 +262,13 @@ def row_edges(spec: Rolling) -> tuple[int, int]:
     return first, spec.right_closed - lag
 
 
+def row_windows(spec: Rolling, at: Ints, received: int | Ints) -> tuple[Ints, Ints]:
+    """The windows of a key's rows number `at`, over rows, when so many have come: (lo, hi)."""
+    first, last = row_edges(spec)
+    hi = np.minimum(np.maximum(at + last, 0), received)
+    return np.minimum(np.maximum(at + first, 0), hi), hi
+
+
 def slide_columns(
     plan: Plan,
     columns: dict[str, Column],

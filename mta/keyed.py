@@ -134,17 +134,14 @@ class KeyedWindows:
         keys : each once: the i-th has came[i] of the rows, in order of time, from begin[i] on
         """
         made: list[Made] = []
-        parts: list[tuple[KeyState, Arrived]] = []
         if self.pool is None:
-            parts = [
-                (self._state(key), rows.slice(start, start + size))
-                for key, start, size in zip(*(a.tolist() for a in (keys, begin, came)), strict=True)
-            ]
+            tracked = [(place, self._state(key)) for place, key in enumerate(keys.tolist())]
         else:
             tracked = self._tracked(keys)
-            parts = [
-                (state, rows.slice(int(begin[i]), int(begin[i] + came[i]))) for i, state in tracked
-            ]
+        parts = [
+            (state, rows.slice(int(begin[i]), int(begin[i] + came[i]))) for i, state in tracked
+        ]
+        if self.pool is not None:
             if tracked:
                 pooled = np.ones(len(keys), np.bool_)
                 pooled[[place for place, _ in tracked]] = False
@@ -236,13 +233,12 @@ class KeyedWindows:
 
     def new_state(self, key: int) -> KeyState:
         """A track without rows."""
-        revises = self.within is not None
         track = (
             RevisedTrack(self.spec, self.plan, self.ticks, self.within)
             if self.within is not None
             else Track(self.spec, self.plan, self.ticks)
         )
-        state = self.tracks[key] = KeyState(key, track, self.timed, revises)
+        state = self.tracks[key] = KeyState(key, track, self.timed, self.within is not None)
         return state
 
     def _move_out_the_long(self, pool: Pool) -> None:
@@ -285,11 +281,6 @@ class KeyedWindows:
             self._move_out_the_long(self.pool)
 
     # ---------------------------------------------------------------------- what it holds
-
-    def __len__(self) -> int:
-        """Keys that have rows, or had some."""
-        pooled = 0 if self.pool is None else int(np.count_nonzero(self.pool.of("received")))
-        return pooled + len(self.tracks)
 
     @property
     def rows(self) -> int:

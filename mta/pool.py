@@ -22,7 +22,7 @@ from mta._kernel import KEPT
 from mta._keys import splice
 from mta._sketch_kernel import Items
 from mta._vector import Vector
-from mta.engine import Ints, Ticks, row_edges, ties_by_arrival
+from mta.engine import Ints, Ticks, row_edges, row_windows, ties_by_arrival
 from mta.frames import Answer, Column
 from mta.plan import Feed, Input, Plan
 from mta.push import EVER, NEVER, NO_ROWS
@@ -186,7 +186,9 @@ class Pool:
         open_runs = _runs(before["open"], waited, begin, came)
         timed = rows.ts is not None and self.spec.on is not None
         times = runs.join(self.times.view(), rows.ts) if timed else NO_ROWS
-        windows, counts = self._windows(before, runs, times, now, final)
+        # From the number of a row of a key to its place among the rows put together.
+        shift = runs.offsets[:-1] - (before["received"] - before["kept"])
+        windows, counts = self._windows(before, runs, shift, times, now, final)
         step = Step(
             keys,
             joined_chunk(self.rows, rows.chunk, runs),
@@ -194,11 +196,11 @@ class Pool:
             open_runs.join(self.arrivals.view(), rows.arrivals),
             None if self.picked is None or rows.picked is None
             else open_runs.join(self.picked.view(), rows.picked.view(np.uint8)),
-            self._after(before, runs, times, windows, counts, open_runs.offsets),
+            self._after(before, runs, shift, times, windows, counts, open_runs.offsets),
             [mine[keys] for mine in self.all_marks()],
         )  # fmt: skip
         self.step = step
-        return self._answer(before, runs, open_runs, windows, counts, step)
+        return self._answer(before, shift, open_runs, windows, counts, step)
 
     def _due(self, keys: Ints, now: int | None, final: bool) -> Ints:
         """The keys that have no new rows, but may have answers."""
@@ -219,11 +221,11 @@ class Pool:
         return waiting
 
     def _windows(
-        self, before: dict[str, Ints], runs: Runs, times: Ints, now: int | None, final: bool
-    ) -> tuple[Windows, Ints]:
+        self, before: dict[str, Ints], runs: Runs, shift: Ints, times: Ints, now: int | None,
+        final: bool,
+    ) -> tuple[Windows, Ints]:  # fmt: skip
         """The windows of the rows that get to an answer now, and how many each key has."""
-        offsets, answered = runs.offsets, before["answered"]
-        shift = offsets[:-1] - (before["received"] - before["kept"])
+        answered = before["answered"]
         if self.spec.over_rows:
             received = before["received"] + runs.came
             last = row_edges(self.spec)[1]
@@ -231,40 +233,35 @@ class Pool:
             counts = np.maximum(stop - answered, 0)
         else:
             lo, hi, counts = next_bounds_of_keys(
-                times, offsets, answered + shift, before["lo"] + shift, before["hi"] + shift,
+                times, runs.offsets, answered + shift, before["lo"] + shift, before["hi"] + shift,
                 self.ticks.range, self.ticks.lag, *self.sides, self.by_arrival, final, now,
             )  # fmt: skip
         key = np.arange(len(counts)).repeat(counts)
         rank, by = ranges(answered, counts), shift[key]
         if self.spec.over_rows:
-            lo, hi = self._row_bounds(rank, received[key])
+            lo, hi = row_windows(self.spec, rank, received[key])
             lo, hi = lo + by, hi + by
         return Windows(key, rank, rank + by, lo, hi), counts
 
-    def _row_bounds(self, rank: Ints, received: Ints) -> tuple[Ints, Ints]:
-        first, last = row_edges(self.spec)
-        hi = np.minimum(np.maximum(rank + last, 0), received)
-        return np.minimum(np.maximum(rank + first, 0), hi), hi
-
     def _after(
-        self, before: dict[str, Ints], runs: Runs, times: Ints, windows: Windows, counts: Ints,
-        open_offsets: Ints,
+        self, before: dict[str, Ints], runs: Runs, shift: Ints, times: Ints, windows: Windows,
+        counts: Ints, open_offsets: Ints,
     ) -> dict[str, Ints]:  # fmt: skip
         """The fields of the keys when this has been done."""
-        offsets, base = runs.offsets, before["received"] - before["kept"]
-        shift, some, last = offsets[:-1] - base, counts > 0, np.cumsum(counts) - 1
-        made = dict(before)
+        some, last = counts > 0, np.cumsum(counts) - 1
+        made = {name: values.copy() for name, values in before.items()}
         made["received"] = before["received"] + runs.came
         made["answered"] = before["answered"] + counts
         for edge, bounds in (("lo", windows.lo), ("hi", windows.hi)):
             made[edge][some] = bounds[last[some]] - shift[some]
         # (What is let go of is what `Track.settle` lets go of.)
+        base = before["received"] - before["kept"]
         cut = np.maximum(base, np.minimum(made["lo"] - KEPT, made["answered"] - 1))
         made["kept"], made["begin"] = made["received"] - cut, cut + shift
         made["open"] = open_offsets[:-1] + counts
         if len(times):
             came = runs.came > 0
-            made["newest"][came] = times[offsets[1:][came] - 1]
+            made["newest"][came] = times[runs.offsets[1:][came] - 1]
             waits = made["received"] > made["answered"]
             made["due"][waits] = times[(made["answered"] + shift)[waits]]
         return made
@@ -272,7 +269,7 @@ class Pool:
     # --------------------------------------------------------------------- answers out
 
     def _answer(
-        self, before: dict[str, Ints], runs: Runs, open_runs: Runs, windows: Windows, counts: Ints,
+        self, before: dict[str, Ints], shift: Ints, open_runs: Runs, windows: Windows, counts: Ints,
         step: Step,
     ) -> Pooled | None:  # fmt: skip
         open_at = ranges(open_runs.offsets[:-1], counts)
@@ -287,7 +284,6 @@ class Pool:
         if not len(windows.at):
             return None
         step.fields["marked"] = before["marked"] | (counts > 0)
-        shift = runs.offsets[:-1] - (before["received"] - before["kept"])
         answers = self._slide(windows, counts, before["marked"], shift, step)
         return Pooled(
             step.keys[windows.key],

@@ -6,7 +6,7 @@ import numpy as np
 
 from mta._bounds import next_bounds
 from mta._kernel import KEPT
-from mta.engine import Ints, Ticks, row_edges
+from mta.engine import Ints, Ticks, row_edges, row_windows
 from mta.plan import Plan
 from mta.rows import Chunk, Mask, move_last
 from mta.slider import KeyedAnswers
@@ -127,8 +127,7 @@ class RevisedTrack(Track):
             first, last = row_edges(self.spec)
             start, stop = min(row, row - last), max(row, row - first) + 1
             at = np.arange(max(base, start), min(self.answered, stop))
-            hi = np.minimum(np.maximum(at + last, 0), self.received)
-            return Windows(at, np.minimum(np.maximum(at + first, 0), hi), hi)
+            return Windows(at, *row_windows(self.spec, at, self.received))
         times, stop = self.times.view(), self.answered - base
         start = int(times.searchsorted(_clip(t + min(lag, 0))))
         if self.ticks.range is not None:

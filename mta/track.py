@@ -13,7 +13,7 @@ import numpy as np
 from mta._bounds import GivenBounds, next_bounds
 from mta._kernel import KEPT
 from mta._vector import Vector
-from mta.engine import Ints, Ticks, row_edges, ties_by_arrival
+from mta.engine import Ints, Ticks, row_edges, row_windows, ties_by_arrival
 from mta.frames import Answer
 from mta.plan import Plan
 from mta.rows import Chunk, KeptRows, Mask
@@ -225,8 +225,7 @@ class Track:
 
     def _row_bounds(self, final: bool) -> tuple[Ints, Ints]:
         """Row windows need no times: the bounds follow from the row number."""
-        first, last = row_edges(self.spec)
+        last = row_edges(self.spec)[1]
         stop = self.received if final else min(self.received, self.received - last + 1)
         i = np.arange(self.answered, max(stop, self.answered), dtype=np.int64)
-        hi = np.minimum(np.maximum(i + last, 0), self.received)
-        return np.minimum(np.maximum(i + first, 0), hi), hi
+        return row_windows(self.spec, i, self.received)
