@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mta._vector import Vector
 from mta.engine import Ints
 from mta.frames import Answer, Frame
-from mta.pool import Moved
 from mta.push import EVER, NEVER
 from mta.reorder import Arrived
 from mta.revise import RevisedTrack
+from mta.rows import Chunk
 from mta.slider import join_answers
 from mta.track import Place, Track, Windows
 
 _NONE = np.zeros(0, np.int64)
+
+
+class Moved(NamedTuple):
+    """A key that leaves a pool: its fields; its rows and their times; of those without an answer
+    the arrivals, and whether they are to have one; the marks of its kernels."""
+
+    fields: dict[str, int]
+    chunk: Chunk
+    times: Ints
+    arrivals: Ints
+    picked: Any
+    marks: tuple[tuple[int, ...], ...]
 
 
 class KeyState:

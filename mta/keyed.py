@@ -148,7 +148,7 @@ class KeyedWindows:
                 keys, begin, came = keys[pooled], begin[pooled], came[pooled]
             got = self.pool.take(keys, begin, came, rows, now, final)
             if got is not None:
-                made.append(Made(got.arrivals, got.keys, got.times, NO_ROWS, got.answers))
+                made.append(got)
         idle = self.waiting and self.waiting - {state for state, _ in parts}
         if idle:
             nothing = rows.slice(0, 0)

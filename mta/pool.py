@@ -24,6 +24,7 @@ from mta._sketch_kernel import Items
 from mta._vector import Vector
 from mta.engine import Ints, Ticks, row_edges, row_windows, ties_by_arrival
 from mta.frames import Answer, Column
+from mta.key_state import Made, Moved
 from mta.plan import Feed, Input, Plan
 from mta.push import EVER, NEVER, NO_ROWS
 from mta.reorder import Arrived
@@ -36,18 +37,6 @@ _SPARE = 1024  # places of rows that are gone are given back when there are more
 # newest row and of the first one without an answer; where the rows without an answer are; whether
 # its kernels have marks.
 FIELDS = ("begin", "kept", "received", "answered", "lo", "hi", "newest", "due", "open", "marked")
-
-
-class Moved(NamedTuple):
-    """A key that leaves: its fields; its rows and their times; of those without an answer the
-    arrivals, and whether they are to have one; the marks of its kernels."""
-
-    fields: dict[str, int]
-    chunk: Chunk
-    times: Ints
-    arrivals: Ints
-    picked: Any
-    marks: tuple[tuple[int, ...], ...]
 
 
 class Runs(NamedTuple):
@@ -63,15 +52,6 @@ class Runs(NamedTuple):
     def join(self, old: Any, new: Any) -> Any:
         """Old and new items of every key, one key after the other."""
         return splice(old, new, *self[:4])
-
-
-class Pooled(NamedTuple):
-    """Answers: of which keys (by number) and rows they are, and what they say."""
-
-    keys: Ints
-    arrivals: Ints
-    times: Ints
-    answers: list[Answer]
 
 
 class Windows(NamedTuple):
@@ -159,7 +139,7 @@ class Pool:
 
     def take(
         self, keys: Ints, begin: Ints, came: Ints, rows: Arrived, now: int | None, final: bool
-    ) -> Pooled | None:
+    ) -> Made | None:
         """Take the next rows; the answers that are due, if there are any.
 
         keys : those that have rows, each once: the i-th has came[i] of them, from begin[i] on
@@ -271,7 +251,7 @@ class Pool:
     def _answer(
         self, before: dict[str, Ints], shift: Ints, open_runs: Runs, windows: Windows, counts: Ints,
         step: Step,
-    ) -> Pooled | None:  # fmt: skip
+    ) -> Made | None:  # fmt: skip
         open_at = ranges(open_runs.offsets[:-1], counts)
         wanted: Mask | None = None
         if step.picked is not None:
@@ -285,10 +265,11 @@ class Pool:
             return None
         step.fields["marked"] = before["marked"] | (counts > 0)
         answers = self._slide(windows, counts, before["marked"], shift, step)
-        return Pooled(
-            step.keys[windows.key],
+        return Made(
             step.arrivals[open_at],
+            step.keys[windows.key],
             step.times[windows.at] if len(step.times) else NO_ROWS,
+            NO_ROWS,
             answers,
         )
 
