@@ -42,24 +42,32 @@ cdef struct ForestState:
     int64_t front
     int64_t back
     int64_t split         # -1: suffix and prefix have to be rebuilt
+    int64_t room          # as many leaves as the rings have places for; more make them grow
     Ring rings[MAX_LEVELS]    # of as many places a level as half as many leaves
+    Ring** heads          # where a level's oldest nodes are, if they are not in `rings`, or NULL
     void* suffix
     void* prefix
 
 
 cdef void forest_release(ForestState* s) noexcept nogil
 cdef int forest_reserve(ForestState* s, size_t size) except -1 nogil
+cdef int forest_sides(ForestState* s, size_t size) except -1 nogil
 
 
 cdef inline Part* node_at(ForestState* s, int level, int64_t position, const Part* tag) noexcept nogil:
     return ring_item(&s.rings[level], position >> level, tag)
 
 
+cdef inline Part* head_at(ForestState* s, int level, int64_t position, const Part* tag) noexcept nogil:
+    """A node near the front. (Windows on a store keep these apart from the newest.)"""
+    return ring_item(&s.rings[level] if s.heads == NULL else s.heads[level], position >> level, tag)
+
+
 cdef inline int forest_append(ForestState* s, Part* node) except -1 nogil:
     """Store a leaf at `back` and every node it completes; `node` becomes the topmost of them."""
     cdef int64_t back = s.back + 1
     cdef int level = 0, top = lowest_bit(back)
-    if s.back - s.front == s.rings[0].places:
+    if s.back - s.front == s.room:
         forest_reserve(s, sizeof(Part))
     ring_room(&s.rings[0], s.back, node)[0] = node[0]
     # A parent whose left child has begun to leave is never asked for.
@@ -119,9 +127,9 @@ cdef inline int build_suffix(
         level = highest_bit(rest)
         start = split - ((left >> level) << level)
         if above < 0:
-            suffix[level] = node_at(s, level, start, tag)[0]
+            suffix[level] = head_at(s, level, start, tag)[0]
         else:
-            combine(&s.how, &suffix[level], node_at(s, level, start, tag), &suffix[above])
+            combine(&s.how, &suffix[level], head_at(s, level, start, tag), &suffix[above])
         above = level
         rest ^= <int64_t> 1 << level
     return 0
@@ -157,10 +165,10 @@ cdef inline Part* forest_open_front(ForestState* s, const Part* tag) except NULL
     while level > 0:
         level -= 1
         if above < 0:
-            suffix[level] = node_at(s, level, s.front + (<int64_t> 1 << level), tag)[0]
+            suffix[level] = head_at(s, level, s.front + (<int64_t> 1 << level), tag)[0]
         else:
             combine(&s.how, &suffix[level],
-                    node_at(s, level, s.front + (<int64_t> 1 << level), tag), &suffix[above])
+                    head_at(s, level, s.front + (<int64_t> 1 << level), tag), &suffix[above])
         above = level
     return &suffix[above]
 
@@ -293,4 +301,5 @@ cdef class Forest:
 
 
 cdef list live_boxes(ForestState* s)
+cdef list live_sides(ForestState* s)
 cdef object cell_to_python(Cell cell, bint is_float, bint unsigned)

@@ -14,22 +14,31 @@ import numpy as np
 
 cdef int forest_reserve(ForestState* s, size_t size) except -1 nogil:
     """Double the rings: O(1) amortised an insert, and no copy of the window (``_rings.pyx``)."""
-    cdef int64_t places = 2 * s.rings[0].places if s.rings[0].places else 16
+    cdef int64_t places = 2 * s.room if s.room else 16
     cdef int level = highest_bit(places)
-    if s.suffix == NULL:
-        s.suffix = calloc(MAX_LEVELS + 1, size)
-        s.prefix = calloc(MAX_LEVELS + 1, size)
-        if s.suffix == NULL or s.prefix == NULL:
-            free(s.suffix)
-            s.suffix = NULL
-            with gil:
-                raise MemoryError()
+    forest_sides(s, size)
     # The leaves come last: until they have grown, a call that failed here begins again.
     while level >= 0:
         while s.rings[level].places < places >> level:
             ring_grow(&s.rings[level], (s.front + (<int64_t> 1 << level) - 1) >> level,
                       s.back >> level, size)
         level -= 1
+    s.room = places
+    return 0
+
+
+cdef int forest_sides(ForestState* s, size_t size) except -1 nogil:
+    """Room for the aggregates on both sides of the split point."""
+    if s.suffix != NULL:
+        return 0
+    s.suffix = calloc(MAX_LEVELS + 1, size)
+    s.prefix = calloc(MAX_LEVELS + 1, size)
+    if s.suffix == NULL or s.prefix == NULL:
+        free(s.suffix)
+        free(s.prefix)
+        s.suffix = s.prefix = NULL
+        with gil:
+            raise MemoryError()
     return 0
 
 
@@ -45,6 +54,7 @@ cdef void release_rings(ForestState* s) noexcept nogil:
     cdef int level
     for level in range(MAX_LEVELS):
         ring_release(&s.rings[level])
+    s.room = 0
 
 
 cdef int op_insert(ForestState* s, Cell raw, bint valid, const Part* tag) except -1 nogil:
@@ -383,7 +393,13 @@ cdef list live_boxes(ForestState* s):
     for level in range(MAX_LEVELS):
         for j in range((s.front + (<int64_t> 1 << level) - 1) >> level, s.back >> level):
             live.append(<object> <PyObject*> ring_item(&s.rings[level], j, <Boxed*> NULL).value)
-    # Suffixes and prefixes are values of their own; those at other levels are never read.
+    return live + live_sides(s)
+
+
+cdef list live_sides(ForestState* s):
+    """Suffixes and prefixes are values of their own; those at other levels are never read."""
+    cdef int level
+    live = []
     if s.split >= 0:
         for level in range(MAX_LEVELS):
             if (s.split - s.front) >> level & 1:

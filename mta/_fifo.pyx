@@ -7,13 +7,11 @@ from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from mta._core cimport CHUNK, MAX_LEVELS, MAX_PART, Lowering
 from mta._fifo_state cimport NAMED, FifoState
-from mta._fifo_values cimport FifoValues
 from mta._inside cimport REAL
 from mta._many cimport as_array, is_array, plain_cells
 from mta._monoids cimport EXTREME, INT, MEAN, SUM, Boxed, Cell, Extreme, IntSum
 from mta._pushed cimport RAISE, WRAP
 from mta._rings cimport ring_item
-from mta._search cimport Search
 
 import numpy as np
 
@@ -64,7 +62,7 @@ cdef class Fifo(FifoValues):
                             f"{self.algorithm}(..., keep_values=True) keeps both")
         if self.state.front == self.state.back or self.ops == NULL:
             return 0
-        cdef FifoSearch search = FifoSearch(self, policy, self.query())
+        cdef FifoSearch search = self.search(policy)
         cdef int64_t front
         self.busy = True
         try:
@@ -76,6 +74,9 @@ cdef class Fifo(FifoValues):
         gone = front - self.state.front
         self.evict_to(front)
         return gone
+
+    cdef FifoSearch search(self, policy):
+        return FifoSearch(self, policy, self.query())
 
     # ---------------------------------------------------------------------------------- arrays
 
@@ -95,10 +96,20 @@ cdef class Fifo(FifoValues):
         self.busy = True
         try:
             with nogil:
-                self.ops.fill(&self.state, <const Cell*> &cells[0] if n else NULL, valid, n, NULL, NULL)
+                self.fill(<const Cell*> &cells[0] if n else NULL, valid, n)
         finally:
             self.note_nulls(valid, begun, self.state.back - begun)
             self.busy = False
+
+    cdef int fill(self, const Cell* values, const uint8_t* valid, int64_t n) except -1 nogil:
+        """Append n values."""
+        return self.ops.fill(&self.state, values, valid, n, NULL, NULL)
+
+    cdef int step(self, const Cell* values, const uint8_t* valid, int64_t n, int64_t keep, void* parts,
+                  int64_t* counts) except -1 nogil:
+        """n steps of `slide`; the partials of their answers. `counts`, if not NULL, is of how many values
+        are inside; here it is known beforehand."""
+        return self.ops.slide(&self.state, values, valid, n, keep, parts, NULL)
 
     def slide(self, array, int64_t keep):
         """For every value: insert it, evict down to `keep` values, query. The answers as an array.
@@ -131,10 +142,10 @@ cdef class Fifo(FifoValues):
         return self.query()
 
     cdef int64_t run(self, const int64_t[::1] cells, const uint8_t[::1] mask, int64_t keep,
-                     const int64_t[::1] counts, int64_t[::1] out) except -2:
+                     int64_t[::1] counts, int64_t[::1] out) except -2:
         cdef int64_t n = cells.shape[0], start = 0, step, failed = -1, i, lost
         cdef const uint8_t* valid = &mask[0] if mask is not None and n else NULL
-        cdef const int64_t* count = &counts[0] if counts is not None and n else NULL
+        cdef int64_t* count = &counts[0] if counts is not None and n else NULL
         cdef const Cell* raw = <const Cell*> &cells[0] if n else NULL
         cdef bint wrap = self.answer.overflow == WRAP
         cdef int64_t begun = self.state.back
@@ -152,8 +163,8 @@ cdef class Fifo(FifoValues):
             with nogil:
                 while start < n:
                     step = min(<int64_t> CHUNK, n - start)
-                    self.ops.slide(&self.state, raw + start, valid + start if valid != NULL else NULL,
-                                   step, keep, parts, NULL)
+                    self.step(raw + start, valid + start if valid != NULL else NULL, step, keep, parts,
+                              count + start if count != NULL else NULL)
                     if wrap and self.monoid.state.how.source == INT:
                         for i in range(step):
                             out[start + i] = <int64_t> (<IntSum*> parts)[i].value
@@ -266,7 +277,7 @@ cdef class Fifo(FifoValues):
             with nogil:
                 for i in range(-1, n):
                     if i >= 0:
-                        self.ops.slide(&self.state, <const Cell*> &cells[i], NULL, 1, keep, part, NULL)
+                        self.step(<const Cell*> &cells[i], NULL, 1, keep, part, NULL)
                     clock_gettime(CLOCK_MONOTONIC, &clock)
                     now = <int64_t> clock.tv_sec * 1000000000 + clock.tv_nsec
                     if i >= 0:
@@ -418,11 +429,6 @@ cdef class Fifo(FifoValues):
 cdef class FifoSearch(Search):
     """How far a policy lets the front of a Fifo go."""
 
-    cdef Fifo fifo
-    # Partials want their place aligned, which it is here and would not be within the object.
-    cdef bytearray old     # the prefix, and
-    cdef bytearray more    # the same and one node
-
     def __cinit__(self, Fifo fifo, policy, total):
         cdef FifoState* s = &fifo.state
         self.fifo = fifo
@@ -438,8 +444,12 @@ cdef class FifoSearch(Search):
     cdef object longer(self, int level):
         cdef char* part = self.more
         self.more[:] = self.old
-        self.fifo.ops.extend(&self.fifo.state, level, self.row, part, NULL)
+        self.extend(level, part)
         return self.fifo.lower(part, self.fifo.count_to(self.row + (<int64_t> 1 << level)))
+
+    cdef int extend(self, int level, void* part) except -1:
+        """Append the node of this level that starts at `row`."""
+        return self.fifo.ops.extend(&self.fifo.state, level, self.row, part, NULL)
 
     cdef int accept(self) except -1:
         self.old, self.more = self.more, self.old

@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t, uint8_t
 
 from mta._fifo_state cimport FifoState
 from mta._monoids cimport Cell
+from mta._rings cimport Ring
 
 
 cdef struct FifoOps:
@@ -20,6 +21,11 @@ cdef struct FifoOps:
     int (*fill)(FifoState*, const Cell*, const uint8_t*, int64_t n, const void* tag,
                 const void* a) except -1 nogil
     int (*load)(FifoState*, const void* items, const void* values, const void* a) except -1 nogil
+    # Of a forest: the nodes made of those of the lowest ring that lie in [first, stop), into the rings
+    # above it; and a node appended to a prefix.
+    int (*build)(FifoState*, Ring* rings, int levels, int64_t first, int64_t stop, const void* tag,
+                 const void* a) except -1 nogil
+    int (*join)(FifoState*, void* out, const void* node, const void* a) except -1 nogil
     void* (*part_at)(FifoState*, int64_t position, bint value, const void* tag,
                      const void* a) noexcept nogil
 

@@ -18,7 +18,7 @@ from mta._fifo_trees cimport (
 from mta._monoids cimport (
     Boxed, Extreme, FloatSum, IntSum, Moments, Part, combine, identity, lift,
 )
-from mta._rings cimport ring_bytes, ring_item, ring_release
+from mta._rings cimport Ring, ring_bytes, ring_item, ring_release, ring_room
 
 
 cdef inline int insert_one(FifoState* s, const Part* leaf, const Algorithm* a) except -1 nogil:
@@ -155,6 +155,21 @@ cdef int op_extend(FifoState* s, int level, int64_t position, Part* out, const A
     return combine(&s.how, out, out, part)
 
 
+cdef int op_build(FifoState* s, Ring* rings, int levels, int64_t first, int64_t stop, const Part* tag,
+                  const Algorithm* a) except -1 nogil:
+    cdef int level
+    cdef int64_t i
+    for level in range(1, levels):
+        for i in range((first + (<int64_t> 1 << level) - 1) >> level, stop >> level):
+            combine(&s.how, ring_room(&rings[level], i, tag), ring_item(&rings[level - 1], 2 * i, tag),
+                    ring_item(&rings[level - 1], 2 * i + 1, tag))
+    return 0
+
+
+cdef int op_join(FifoState* s, Part* out, const Part* node, const Algorithm* a) except -1 nogil:
+    return combine(&s.how, out, out, node)
+
+
 cdef int op_slide(FifoState* s, const Cell* values, const uint8_t* valid, int64_t n, int64_t keep,
                   Part* out, const Algorithm* a) except -1 nogil:
     """Insert, evict down to `keep`, query; n times."""
@@ -254,6 +269,8 @@ ctypedef int (*slide_t)(FifoState*, const Cell*, const uint8_t*, int64_t, int64_
 ctypedef int (*fill_t)(FifoState*, const Cell*, const uint8_t*, int64_t, const void*,
                        const void*) except -1 nogil
 ctypedef int (*load_t)(FifoState*, const void*, const void*, const void*) except -1 nogil
+ctypedef int (*build_t)(FifoState*, Ring*, int, int64_t, int64_t, const void*, const void*) except -1 nogil
+ctypedef int (*join_t)(FifoState*, void*, const void*, const void*) except -1 nogil
 ctypedef void* (*part_at_t)(FifoState*, int64_t, bint, const void*, const void*) noexcept nogil
 
 PARTS = ("int", "float", "extreme", "moments", "object")
@@ -273,6 +290,8 @@ cdef FifoOps ops_of(Part* tag, Algorithm* a) noexcept:
     ops.slide = <slide_t> op_slide[Part, Algorithm]
     ops.fill = <fill_t> op_fill[Part, Algorithm]
     ops.load = <load_t> op_load[Part, Algorithm]
+    ops.build = <build_t> op_build[Part, Algorithm]
+    ops.join = <join_t> op_join[Part, Algorithm]
     ops.part_at = <part_at_t> op_part_at[Part, Algorithm]
     return ops
 

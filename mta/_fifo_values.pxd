@@ -38,8 +38,8 @@ cdef class FifoValues:
     cdef object lift_user(self, value)
     cdef object insert_part(self, list parts)
     cdef int evict_to(self, int64_t front) except -1
-    cdef int64_t null_from(self, int64_t position) noexcept
-    cdef int64_t count_to(self, int64_t to) noexcept
+    cdef int64_t null_from(self, int64_t position) except -1
+    cdef int64_t count_to(self, int64_t to) except -1
     cdef object lower(self, const void* part, int64_t count)
     cdef int sweep(self) except -1
 

@@ -248,7 +248,7 @@ cdef class FifoValues:
         self.sweep()
         return 0
 
-    cdef int64_t null_from(self, int64_t position) noexcept:
+    cdef int64_t null_from(self, int64_t position) except -1:
         """The first null inside that is not before this position: O(log nulls)."""
         cdef int64_t lo = self.first_null, hi = self.last_null, middle
         while lo < hi:
@@ -273,7 +273,7 @@ cdef class FifoValues:
             self.busy = False
             self.sweep()
 
-    cdef int64_t count_to(self, int64_t to) noexcept:
+    cdef int64_t count_to(self, int64_t to) except -1:
         """How many values before this position are not null."""
         return to - self.state.front - (self.null_from(to) - self.first_null)
 

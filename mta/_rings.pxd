@@ -19,8 +19,16 @@ cdef struct Ring:
 
 cdef int ring_grow(Ring* r, int64_t front, int64_t back, size_t size) except -1 nogil
 cdef int ring_make_chunk(Ring* r, int64_t chunk, size_t size) except -1 nogil
+cdef int ring_make(Ring* r, int64_t places, size_t size) except -1 nogil
 cdef void ring_release(Ring* r) noexcept nogil
 cdef int64_t ring_bytes(const Ring* r, size_t size) noexcept nogil
+
+
+cdef inline char* ring_place(const Ring* r, int64_t index, size_t size) noexcept nogil:
+    """`ring_item` where only the size of items is known; NULL in a chunk that was never written to."""
+    cdef int64_t place = index & (r.places - 1)
+    cdef char* chunk = r.chunks[place >> CHUNK_BITS]
+    return NULL if chunk == NULL else chunk + (place & (CHUNK_ITEMS - 1)) * <int64_t> size
 
 
 cdef inline Part* ring_item(const Ring* r, int64_t index, const Part* tag) noexcept nogil:

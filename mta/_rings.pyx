@@ -77,10 +77,20 @@ cdef int ring_make_chunk(Ring* r, int64_t chunk, size_t size) except -1 nogil:
     return 0
 
 
+cdef int ring_make(Ring* r, int64_t places, size_t size) except -1 nogil:
+    """A ring that will not grow: it holds its newest `places` items (a power of two)."""
+    r.chunks = <char**> calloc(chunks_of(places), sizeof(char*))
+    if r.chunks == NULL:
+        with gil:
+            raise MemoryError(f"a ring of {places} items of {size} bytes")
+    r.places = places
+    return 0
+
+
 cdef void ring_release(Ring* r) noexcept nogil:
     """Give all memory back."""
     cdef int64_t i
-    for i in range(chunks_of(r.places)):
+    for i in range(chunks_of(r.places) if r.chunks != NULL else 0):
         free(r.chunks[i])
     free(r.chunks)
     r.chunks = NULL

@@ -18,6 +18,8 @@ LogMTA           3 log n     2 log n     1           2 log n        2
 AMTA             2 (3 log n) 1 (2 log n) 1           2 log n        2
 ================ =========== =========== =========== ============== ==================
 
+`StoredAMTA` and `StoredLogMTA` keep all but O(log n) of their partials on a store (`mta.stores`).
+
 Costs without "at most" are upper bounds as well, but for those of AMTA and TwoStacks, which are
 amortised, with the worst step beside them; log n is log2 of the window, rounded up. Windows have
 no capacity: what holds partials grows by doubling, O(1) amortised an insert. Lists and forests do
@@ -45,6 +47,7 @@ Examples
 from __future__ import annotations
 
 from mta._fifo import Fifo
+from mta._stored_fifo import StoredFifo
 from mta.functions import Aggregate
 
 __all__ = [
@@ -55,6 +58,9 @@ __all__ = [
     "FlatFAT",
     "LogMTA",
     "Recompute",
+    "StoredAMTA",
+    "StoredFifo",
+    "StoredLogMTA",
     "SubtractOnEvict",
     "TwoStacks",
 ]
@@ -246,3 +252,57 @@ class AMTA(Fifo):
     """
 
     _algorithm = "AMTA"
+
+
+class StoredAMTA(StoredFifo):
+    """AMTA with its nodes on a store: memory O(log n), windows as large as the store.
+
+    In memory are the newest two blocks of nodes, the two in which the window begins, and the
+    aggregates on both sides: some 0.5 MB for every 12 levels, with blocks of 64 KiB. A value is
+    written once and read once, a block at a time, ahead of need and behind the caller's back where
+    the store does so (`mta.stores.BackgroundStore`; what a URL opens does).
+
+    Combines as `AMTA`, and one a value more when a block is read: its upper nodes are made anew.
+    evict_many(k) and evict_while read two blocks a tier (of 12 levels), whatever k is.
+
+    A window goes on where it was: open it again by its name on its store, with the same aggregate,
+    type and block size. `flush` is the promise; a crash may keep a later moment. ``inserted`` says
+    how many values have ever come in, so that the rest can come again. If the store fails, the call
+    raises `StoreError` and the window is as it was (an array: with the values above it inside);
+    the next call tries again.
+
+    Villalba et al., 2018, §4.4.
+
+    Examples
+    --------
+    >>> from mta import agg, fifo
+    >>> from mta.stores import MemoryStore
+    >>> store = MemoryStore()
+    >>> with fifo.StoredAMTA(agg.max("x"), store, block=64) as w:
+    ...     for x in range(1000):
+    ...         w.insert(float(-x))
+    ...     w.evict_many(100)
+    ...     w.query(), len(w)
+    (-100.0, 900)
+    >>> w = fifo.StoredAMTA(agg.max("x"), store, block=64)
+    >>> w.inserted, len(w), w.query()
+    (1000, 900, -100.0)
+    """
+
+    _algorithm = "AMTA"
+
+
+class StoredLogMTA(StoredFifo):
+    """LogMTA with its nodes on a store. All else is said at `StoredAMTA`.
+
+    Examples
+    --------
+    >>> from mta import agg, fifo
+    >>> with fifo.StoredLogMTA(agg.sum("x"), "memory:", type="int") as w:
+    ...     for x in range(10):
+    ...         w.insert(x)
+    ...     w.query()
+    45
+    """
+
+    _algorithm = "LogMTA"

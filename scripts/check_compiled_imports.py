@@ -28,6 +28,8 @@ HIGHER_MAY = {
         "mta.errors",
         "mta.snapshot",
     },
+    "mta._tiers": {"mta._fifo_bytes", "mta._fifo_values", "mta.errors", "mta.snapshot"},
+    "mta._stored_fifo": {"mta._fifo", "mta._search", "mta._tiers", "mta.errors", "mta.stores"},
     "mta._window": {
         "mta._held",
         "mta._many",

@@ -12,7 +12,7 @@ store               blocks are                             needs
 
 All keep the promises of `Store`: atomic batches, `flush` for durability, damage refused.
 `BackgroundStore` goes around any of them: it writes and reads ahead on threads of its own, with the
-bounded `BlockCache` for what was read.
+bounded `BlockCache` for what was read. `open_store` opens any of them by its URL.
 
 A block of 64 KiB takes, in µs (2 cores that others use too, best of 3; the disk does 3 to 10 ms a
 forced write; "behind" is what the caller of a `BackgroundStore` waits):
@@ -45,6 +45,7 @@ from mta.stores.lmdb_store import LmdbStore
 from mta.stores.memory import MemoryStore
 from mta.stores.redis_store import RedisStore
 from mta.stores.rocks_store import RocksStore
+from mta.stores.urls import open_store
 
 __all__ = [
     "BackgroundStore",
@@ -57,4 +58,5 @@ __all__ = [
     "RocksStore",
     "Store",
     "Sync",
+    "open_store",
 ]

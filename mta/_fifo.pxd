@@ -1,0 +1,39 @@
+# cython: language_level=3
+"""A window under one algorithm: values, arrays, policies and bytes; see ``_fifo.pyx``."""
+from libc.stdint cimport int64_t, uint8_t
+
+from mta._fifo_values cimport FifoValues
+from mta._monoids cimport Cell
+from mta._search cimport Search
+
+
+cdef class Fifo(FifoValues):
+    cdef FifoSearch search(self, policy)
+    cdef int fill(self, const Cell* values, const uint8_t* valid, int64_t n) except -1 nogil
+    cdef object slide_one(self, value, int64_t keep)
+    cdef int64_t run(self, const int64_t[::1] cells, const uint8_t[::1] mask, int64_t keep,
+                     int64_t[::1] counts, int64_t[::1] out) except -2
+    cdef int step(self, const Cell* values, const uint8_t* valid, int64_t n, int64_t keep, void* parts,
+                  int64_t* counts) except -1 nogil
+    cdef object counts_of(self, mask, int64_t n, int64_t keep)
+    cdef object finished(self, out, counts)
+    cdef object cells_of(self, array)
+    cdef object counted_cells(self, array)
+    cdef int note_nulls(self, const uint8_t* valid, int64_t begun, int64_t n) except -1
+    cdef str spec(self)
+    cdef bytes null_positions(self)
+    cdef void* part_at(self, int64_t position, bint value, bint named)
+    cdef bytes stored(self, positions, bint value, bint named)
+    cdef int load(self, list parts) except -1
+    cdef int check_places(self) except -1
+    cdef int load_parts(self, list stored, int64_t rows) except -1
+    cdef int load_nulls(self, found) except -1
+
+
+cdef class FifoSearch(Search):
+    cdef Fifo fifo
+    # Partials want their place aligned, which it is here and would not be within the object.
+    cdef bytearray old     # the prefix, and
+    cdef bytearray more    # the same and one node
+
+    cdef int extend(self, int level, void* part) except -1

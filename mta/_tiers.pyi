@@ -1,0 +1,11 @@
+from typing_extensions import Self, disjoint_base
+
+from mta.stores import Store
+
+@disjoint_base
+class Tiers:
+    bits: int
+    reads: int
+    writes: int
+    def __new__(cls, store: Store, name: str, bits: int, kind: str, spec: str) -> Self: ...
+    def open(self) -> bool: ...

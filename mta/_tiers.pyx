@@ -1,0 +1,621 @@
+"""Tiers: the nodes of a forest on a store. What stays in memory is O(log n).
+
+A window needs few of its nodes: near the back, to append to; near the front, to let go of rows; and
+those that a policy's search passes. So the nodes are cut into blocks:
+
+- A *tier* is `bits` levels of the forest. Its *block* b is its lowest nodes [b 2^bits, (b+1) 2^bits)
+  and the nodes of its other levels made of these, which are made anew rather than stored.
+- The *tail* is the newest two blocks of every tier, rings in which `_core.pxd` appends. A block
+  that has to make room for the next one goes to the store, if the window still has it.
+- The *head* is the block in which the window begins and the next one, read ahead while the front is
+  still a block away. Rows leave one by one for a whole block of rows without any reading.
+
+Between two ends of a block the algorithms of the forest run as they do in memory. What they ask for
+then, for any front: on each level the first node inside and the one after it (`build_suffix`,
+`forest_open_front`), and the last two (`build_prefix`, `forest_append`).
+
+The *header* is one value: the positions, the tails, and what may be taken off the store. It is
+written after the blocks that it names, in one atomic batch; blocks that the last header names stay
+until there is a newer one. So a process may die at any moment, and the window goes on from there.
+
+Villalba, Berral, Carrera, MTA, 2018, §4.4 (key-value stores), with blocks instead of nodes.
+"""
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdint cimport INT64_MAX, int64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy, memset
+
+from mta._core cimport ForestState, forest_sides, live_sides
+from mta._fifo_state cimport NAMED
+from mta._monoids cimport Boxed
+from mta._rings cimport CHUNK_ITEMS, ring_bytes, ring_make, ring_make_chunk, ring_place, ring_release
+
+import json
+
+from mta._fifo_bytes import partials_of_bytes, partials_to_bytes
+from mta.errors import DamageError, SnapshotError
+from mta.snapshot import refusing_damage, seal, unseal
+
+cdef enum:
+    TAKEN_OFF = 4          # blocks, for every one that is put
+    TAKEN_OFF_MOST = 1000  # in the batch of a header
+    WASTED = 16            # blocks that a newer header would free, beyond as many as are in use
+
+
+cdef inline int64_t first_node(int64_t front, int level) noexcept nogil:
+    """The first node of a level that lies inside."""
+    return (front + (<int64_t> 1 << level) - 1) >> level
+
+
+cdef class Tiers:
+    """What a forest on a store reads and writes. Positions are those of the forest.
+
+    Parameters
+    ----------
+    store : where blocks go
+    name : of the window; its keys begin with it
+    bits : blocks have 2^bits nodes; 2 at least
+    kind, spec : of the header, which no other window takes
+    """
+
+    def __cinit__(self, store, str name, int bits, str kind, str spec):
+        self.store, self.name, self.bits, self.kind, self.spec = store, name, bits, kind, spec
+        self.ahead = getattr(store, "prefetch", None)
+        self.gone, self.going = [], []
+        self.prepared = -1
+
+    def __dealloc__(self):
+        cdef int i
+        for i in range(self.n):
+            release_pair(&self.tiers[i].head, self.tiers[i].levels)
+            release_pair(&self.tiers[i].found, self.tiers[i].levels)
+        release_pair(&self.nulls.head, 1)
+        release_pair(&self.nulls.found, 1)
+        if self.nulls.tail != NULL:
+            ring_release(self.nulls.tail)
+            free(self.nulls.tail)
+
+    cdef int start(self, FifoState* state, const FifoOps* ops, BoxedContext boxes) except -1:
+        """For this window, which is empty; its rings will not grow."""
+        cdef int level
+        self.state, self.ops, self.boxes = state, ops, boxes
+        forest_sides(&state.forest, ops.size)
+        state.forest.room = INT64_MAX
+        for level in range(MAX_LEVELS):
+            self.heads[level] = &state.forest.rings[level]
+        state.forest.heads = self.heads
+        self.nulls.levels, self.nulls.size = 1, sizeof(int64_t)
+        empty_pair(&self.nulls.head)
+        empty_pair(&self.nulls.found)
+        return 0
+
+    # ------------------------------------------------------------------------------- the tail
+
+    cdef int restart(self) except -1:
+        """The window is empty: positions begin again, as `forest_restart` has them."""
+        cdef ForestState* f = &self.state.forest
+        cdef int i
+        if f.front == f.back == 0 and f.base == self.state.back:
+            return 0
+        for i in range(self.n):
+            self.let_go(i, self.tiers[i].stored)
+            begin_again(&self.tiers[i])
+        self.stop_counting()
+        f.base, f.front, f.back, f.split = self.state.back, 0, 0, -1
+        self.point_heads()
+        self.prepared = -1
+        return 0
+
+    cdef int make_room(self) except -1:
+        """Before a row that begins a block: its place, and those of nodes above, must be free."""
+        cdef int64_t back = self.state.forest.back, block
+        cdef int i
+        cdef Tier* t
+        self.begin_tiers(back)
+        if back == 0:
+            return 0
+        changes, full = {}, []
+        for i in range(-1, self.n):
+            t = self.tier(i)
+            if i < 0 and not self.counting:
+                continue
+            if (back >> t.lowest) & ((<int64_t> 1 << self.bits) - 1):
+                break
+            block = (back >> t.lowest >> self.bits) - 2
+            if block >= t.stored:
+                full.append((i, block))
+                if block >= self.front_block(t):
+                    changes[self.key(i, block)] = self.encoded(t, block << self.bits, (block + 1) << self.bits)
+        if changes:
+            self.write(changes)
+        for i, block in full:
+            t = self.tier(i)
+            t.stored = block + 1
+            if block < self.front_block(t) and t.kept == block:
+                t.kept = block + 1    # it was never put
+        if changes:
+            self.prepared = -1
+            self.prepare(self.state.forest.front)    # what it needs of these blocks is still here
+        if self.counting and self.null_count == self.nulls_before(self.state.forest.front):
+            self.stop_counting()
+        return 0
+
+    cdef int begin_tiers(self, int64_t back) except -1:
+        """Rings for all nodes that the next block of rows completes."""
+        cdef ForestState* f = &self.state.forest
+        cdef int lowest = self.n * self.bits, level
+        cdef Tier* t
+        while lowest < MAX_LEVELS - 1 and <int64_t> 1 << lowest <= back + (<int64_t> 1 << self.bits):
+            t = &self.tiers[self.n]
+            memset(t, 0, sizeof(Tier))
+            t.lowest, t.levels = lowest, min(self.bits, MAX_LEVELS - lowest)
+            t.size = self.ops.size
+            t.tail = &f.rings[lowest]
+            begin_again(t)
+            for level in range(t.levels):
+                if t.tail[level].chunks == NULL:
+                    ring_make(&t.tail[level], <int64_t> 2 << (self.bits - level), t.size)
+            self.n += 1
+            lowest += self.bits
+        return 0
+
+    # ------------------------------------------------------------------------------- the head
+
+    cdef int prepare(self, int64_t front) except -1:
+        """Have what is asked for while the front is in the same block of rows as this one.
+
+        If reading fails, the window is what it was: its aggregates need no nodes, and its next step
+        reads them again.
+        """
+        if self.prepared == front >> self.bits:
+            return 0
+        self.prepared = -1
+        cdef int i
+        cdef int64_t block
+        cdef Tier* t
+        missing = []
+        for i in range(-1, self.n):
+            t = self.tier(i)
+            if not self.is_apart(i, front):
+                continue
+            make_pair(&t.head, t, self.bits)
+            first = first_node(front, t.lowest) >> self.bits
+            for block in range(first, first + 2):
+                if t.head.held[block & 1] != block and not self.copied(t, i, block, front):
+                    missing.append((i, block))
+        if missing:
+            found = self.read([self.key(i, block) for i, block in missing])
+            for (i, block), stored in zip(missing, found):
+                t = self.tier(i)
+                self.decode(t, &t.head, block, stored, front)
+        self.apart_from = front
+        self.point_heads()
+        self.prepared = front >> self.bits
+        self.read_ahead(front)
+        return 0
+
+    cdef bint is_apart(self, int i, int64_t front) noexcept:
+        """Whether the first node of a tier is no longer in its tail."""
+        cdef Tier* t = self.tier(i)
+        cdef int64_t first = first_node(front, t.lowest)
+        if i < 0 and not self.counting:
+            return False
+        return first < self.state.forest.back >> t.lowest and first >> self.bits < t.stored
+
+    cdef void point_heads(self) noexcept:
+        """Where the forest finds a level's oldest nodes."""
+        cdef ForestState* f = &self.state.forest
+        cdef int i, level
+        cdef Tier* t
+        for i in range(self.n):
+            t = &self.tiers[i]
+            apart = f.front < f.back and self.is_apart(i, self.apart_from)
+            for level in range(t.levels):
+                self.heads[t.lowest + level] = &t.head.rings[level] if apart else &t.tail[level]
+
+    cdef bint copied(self, Tier* t, int i, int64_t block, int64_t front) except -1:
+        """Take a block into the head from where it is in memory already, if it is."""
+        cdef int64_t newest = ((self.state.forest.back >> t.lowest) - 1) >> self.bits
+        cdef Ring* source
+        if i < 0 and block < self.nulls_from:
+            self.decode(t, &t.head, block, bytes((<int64_t> 1 << self.bits) * t.size), front)
+            return True
+        if block >= newest - 1 and block >= t.taken:    # not yet written over
+            source = t.tail
+        elif t.found.held[block & 1] == block:
+            source = t.found.rings
+        else:
+            return False
+        cdef int64_t start = block << self.bits, stop = (block + 1) << self.bits
+        t.head.held[block & 1] = -1
+        copy_items(source, &t.head.rings[0], max(start, first_node(front, t.lowest)), stop, t.size)
+        self.build(t, &t.head, block, front)
+        return True
+
+    cdef int build(self, Tier* t, Pair* pair, int64_t block, int64_t front) except -1:
+        """The upper nodes of a block whose lowest are there."""
+        cdef int64_t start = block << self.bits
+        if t.levels > 1:
+            self.ops.build(self.state, pair.rings, t.levels, max(start, first_node(front, t.lowest)),
+                           start + (<int64_t> 1 << self.bits), NULL, NULL)
+        pair.held[block & 1] = block
+        return 0
+
+    cdef int read_ahead(self, int64_t front) except -1:
+        """Tell the store which blocks will be needed when the front is in the next ones."""
+        cdef int i
+        cdef int64_t block
+        cdef Tier* t
+        if self.ahead is None:
+            return 0
+        keys = []
+        for i in range(-1, self.n):
+            t = self.tier(i)
+            if not self.is_apart(i, front):
+                continue
+            block = (first_node(front, t.lowest) >> self.bits) + 2
+            if t.asked < block < t.stored and not (i < 0 and block < self.nulls_from):
+                t.asked = block
+                keys.append(self.key(i, block))
+        if keys:
+            self.ahead(keys)
+        return 0
+
+    # ------------------------------------------------------------------------- what is asked for
+
+    cdef void* node(self, int level, int64_t index) except NULL:
+        """A node inside, wherever it is: for a search, which reads a block a tier or two."""
+        cdef int i = level // self.bits
+        cdef int within = level - i * self.bits
+        cdef Tier* t = self.tier(i)
+        cdef int64_t block = (index << within) >> self.bits
+        return ring_place(&self.having(i, block)[within], index, t.size)
+
+    cdef Ring* having(self, int i, int64_t block) except NULL:
+        """The rings in which a block of a tier is."""
+        cdef Tier* t = self.tier(i)
+        if block >= t.stored:
+            return t.tail
+        if t.head.held[block & 1] == block:
+            return t.head.rings
+        if t.found.held[block & 1] != block:
+            make_pair(&t.found, t, self.bits)
+            stored = (bytes((<int64_t> 1 << self.bits) * t.size) if i < 0 and block < self.nulls_from
+                      else self.read([self.key(i, block)])[0])
+            self.decode(t, &t.found, block, stored, self.state.forest.front)
+        return t.found.rings
+
+    # ------------------------------------------------------------------------------- the nulls
+
+    cdef int count_null(self) except -1:
+        """The next row is null: from now on nulls are counted, until none is inside."""
+        cdef Tier* t = &self.nulls
+        cdef int64_t i, chunk, back = self.state.forest.back
+        if self.counting:
+            return 0
+        if t.tail == NULL:
+            t.tail = <Ring*> calloc(1, sizeof(Ring))
+            if t.tail == NULL:
+                raise MemoryError()
+            ring_make(t.tail, <int64_t> 2 << self.bits, t.size)
+            for chunk in range((t.tail.places + CHUNK_ITEMS - 1) // CHUNK_ITEMS):
+                ring_make_chunk(t.tail, chunk, t.size)
+        for i in range(t.tail.places):
+            (<int64_t*> ring_place(t.tail, i, t.size))[0] = 0
+        begin_again(t)
+        t.stored = t.kept = self.nulls_from = self.tiers[0].stored if self.n else 0
+        self.counting = True
+        self.null_count = 0
+        self.prepared = -1
+        return 0
+
+    cdef void note(self, int64_t position, bint null) noexcept nogil:
+        """A row has come in."""
+        (<int64_t*> ring_place(self.nulls.tail, position, sizeof(int64_t)))[0] = self.null_count
+        self.null_count += null
+
+    cdef int64_t nulls_at(self, int64_t position) noexcept nogil:
+        """`nulls_before` where the row is near the front or the back."""
+        cdef int64_t block = position >> self.bits
+        cdef Ring* ring = self.nulls.tail
+        if position == self.state.forest.back:
+            return self.null_count
+        if block < self.nulls.stored:
+            ring = self.nulls.head.rings
+        return (<int64_t*> ring_place(ring, position, sizeof(int64_t)))[0]
+
+    cdef int64_t nulls_before(self, int64_t position) except -1:
+        """How many of the rows before this one are null, since they are counted."""
+        if not self.counting:
+            return 0
+        if position == self.state.forest.back:
+            return self.null_count
+        cdef Ring* ring = self.having(-1, position >> self.bits)
+        return (<int64_t*> ring_place(ring, position, sizeof(int64_t)))[0]
+
+    cdef int stop_counting(self) except -1:
+        if self.counting:
+            self.let_go(-1, self.nulls.stored)
+        self.counting = False
+        return 0
+
+    # ------------------------------------------------------------------------ blocks as bytes
+
+    cdef bytes encoded(self, Tier* t, int64_t start, int64_t stop):
+        """The lowest nodes [start, stop), which are in the tail; zeros for what has left."""
+        cdef int64_t first = min(max(start, first_node(self.state.forest.front, t.lowest)), stop), i
+        if self.boxes is not None and t != &self.nulls:
+            found = [<object> (<Boxed*> ring_place(t.tail, i, t.size)).value for i in range(first, stop)]
+            return partials_to_bytes([self.boxes.zero] * (first - start) + found, self.boxes.zero)
+        cdef bytes made = PyBytes_FromStringAndSize(NULL, (stop - start) * t.size)
+        cdef char* to = made
+        memset(to, 0, (first - start) * t.size)
+        cdef int64_t run
+        i = first
+        while i < stop:
+            run = min((i | (CHUNK_ITEMS - 1)) + 1, stop, (i | (t.tail.places - 1)) + 1) - i
+            memcpy(to + (i - start) * t.size, ring_place(t.tail, i, t.size), run * t.size)
+            i += run
+        return made
+
+    cdef int decode(self, Tier* t, Pair* pair, int64_t block, bytes stored, int64_t front) except -1:
+        """A block as it was stored, and its upper nodes."""
+        pair.held[block & 1] = -1
+        self.place(t, pair.rings, block << self.bits, (block + 1) << self.bits, stored)
+        return self.build(t, pair, block, front)
+
+    cdef int place(self, Tier* t, Ring* ring, int64_t start, int64_t stop, bytes stored) except -1:
+        """Put the lowest nodes [start, stop) into a ring."""
+        cdef const char* source = stored
+        cdef int64_t i, run
+        cdef Py_ssize_t size = len(stored)
+        if self.boxes is not None and t != &self.nulls:
+            found = partials_of_bytes(stored, self.boxes.zero)
+            if len(found) != stop - start:
+                raise DamageError(f"{self.store!r}: a block of {self.name!r} has {len(found)} partials, "
+                                  f"not {stop - start}")
+            self.boxes.keep += found    # alive from here on
+            for i in range(start, stop):
+                room(ring, i, t.size)
+                (<Boxed*> ring_place(ring, i, t.size)).value = <void*> found[i - start]
+            return 0
+        if size != (stop - start) * <Py_ssize_t> t.size:
+            raise DamageError(f"{self.store!r}: a block of {self.name!r} has {size} bytes, "
+                              f"not {(stop - start) * t.size}")
+        i = start
+        while i < stop:
+            run = min((i | (CHUNK_ITEMS - 1)) + 1, stop, (i | (ring.places - 1)) + 1) - i
+            room(ring, i, t.size)
+            memcpy(ring_place(ring, i, t.size), source + (i - start) * t.size, run * t.size)
+            i += run
+        return 0
+
+    # ------------------------------------------------------------------------------ the store
+
+    cdef Tier* tier(self, int i) noexcept:
+        return &self.tiers[i] if i >= 0 else &self.nulls
+
+    cdef int64_t front_block(self, Tier* t) noexcept:
+        """In which block of a tier the window begins."""
+        return first_node(self.state.forest.front, t.lowest) >> self.bits
+
+    cdef bytes key(self, int i, int64_t block):
+        return self.named(self.state.forest.base, i, block)
+
+    cdef bytes named(self, int64_t base, int i, int64_t block):
+        which = "nulls" if i < 0 else f"tier {i}"
+        return f"{self.name}/{base:016x}/{which}/{block:016x}".encode()
+
+    cdef bytes header_key(self):
+        return f"{self.name}/header".encode()
+
+    cdef list read(self, list keys):
+        found = self.store.get_many(keys)
+        self.reads += len(keys)
+        for key, stored in zip(keys, found):
+            if stored is None:
+                raise DamageError(f"{self.store!r}: the block {key!r} is missing")
+        return found
+
+    cdef int write(self, dict changes) except -1:
+        """Put blocks, take some off that nobody needs, and let a newer header free others."""
+        cdef Tier* t = &self.tiers[0]
+        cdef int64_t unused = self.front_block(t) - t.kept
+        puts = len(changes)
+        self.store.write({**changes, **self.taken_off(self.gone, TAKEN_OFF * puts)})
+        self.writes += puts
+        self.forget_taken(TAKEN_OFF * puts)
+        if unused > WASTED + t.stored - self.front_block(t):
+            self.write_header()
+        return 0
+
+    cdef int let_go(self, int i, int64_t stop) except -1:
+        """Blocks of a tier before `stop` that may be taken off the store when a header is written."""
+        cdef Tier* t = self.tier(i)
+        if t.kept < stop:
+            self.going.append([self.state.forest.base, i, t.kept, stop])
+            t.kept = stop
+        return 0
+
+    cdef dict taken_off(self, list gone, int64_t most):
+        """As many blocks to take off, at most."""
+        keys = {}
+        for base, i, start, stop in gone:
+            for block in range(start, min(stop, start + most - len(keys))):
+                keys[self.named(base, i, block)] = None
+            if len(keys) >= most:
+                break
+        return keys
+
+    cdef int forget_taken(self, int64_t most) except -1:
+        while self.gone and most > 0:
+            first = self.gone[0]
+            step = min(most, first[3] - first[2])
+            most -= step
+            first[2] += step
+            if first[2] == first[3]:
+                self.gone.pop(0)
+        return 0
+
+    cdef int write_header(self) except -1:
+        """What the window is now, in one batch with what it no longer needs."""
+        cdef int i
+        cdef Tier* t
+        for i in range(-1 if self.counting else 0, self.n):
+            t = self.tier(i)
+            self.let_go(i, min(self.front_block(t), t.stored))
+        freed = self.gone + self.going
+        header = seal(self.kind, self.spec, self.header(freed))
+        self.store.write({self.header_key(): header, **self.taken_off(freed, TAKEN_OFF_MOST)})
+        self.going, self.gone = [], freed
+        self.forget_taken(TAKEN_OFF_MOST)
+        return 0
+
+    cdef list header(self, list freed):
+        cdef FifoState* s = self.state
+        cdef int i
+        cdef Tier* t
+        tails = []
+        for i in range(-1 if self.counting else 0, self.n):
+            t = self.tier(i)
+            tails.append(self.encoded(t, t.stored << self.bits, s.forest.back >> t.lowest))
+        positions = {
+            "front": s.front, "back": s.back, "base": s.forest.base,
+            "tiers": [[self.tiers[i].stored, self.tiers[i].kept] for i in range(self.n)],
+            "nulls": ([self.nulls.stored, self.nulls.kept, self.nulls_from, self.null_count]
+                      if self.counting else None),
+            "gone": freed,
+        }
+        return [json.dumps(positions).encode(), *tails]
+
+    cdef int64_t nbytes(self):
+        """Bytes of the heads and of what searches have read; the tails belong to the forest."""
+        cdef int64_t bytes = 0
+        cdef int i
+        for i in range(-1, self.n):
+            bytes += pair_bytes(&self.tier(i).head, self.tier(i)) + pair_bytes(&self.tier(i).found, self.tier(i))
+        return bytes + (ring_bytes(self.nulls.tail, self.nulls.size) if self.nulls.tail != NULL else 0)
+
+    def open(self):
+        """Go on from the header, if there is one; whether there is.
+
+        Raises
+        ------
+        SnapshotError
+            It is damaged, or that of another window.
+        """
+        stored = self.store.get(self.header_key())
+        if stored is None:
+            return False
+        with refusing_damage():
+            self.take(unseal(self.kind, self.spec, stored))
+        return True
+
+    cdef int take(self, list parts) except -1:
+        cdef FifoState* s = self.state
+        cdef ForestState* f = &s.forest
+        cdef int i
+        cdef Tier* t
+        cdef int64_t n, first
+        told = json.loads(parts[0])
+        front, back, base = told["front"], told["back"], told["base"]
+        if not 0 <= base <= front <= back or len(parts) != 1 + len(told["tiers"]) + (told["nulls"] is not None):
+            raise SnapshotError("snapshot: damaged (the positions do not fit)")
+        s.front, s.back = front, back
+        f.base, f.front, f.back, f.split = base, front - base, back - base, -1
+        begun = len(told["tiers"])
+        if f.back and not f.back >> self.bits < <int64_t> 1 << (begun - 1) * self.bits:
+            raise SnapshotError("snapshot: damaged (the tiers do not fit)")
+        while self.n < begun:
+            self.begin_tiers(<int64_t> 1 << self.n * self.bits)
+        self.gone = [list(freed) for freed in told["gone"]]
+        if told["nulls"] is not None:
+            self.count_null()
+            self.nulls.stored, self.nulls.kept, self.nulls_from, self.null_count = told["nulls"]
+        for i in range(-1 if self.counting else 0, len(told["tiers"])):
+            t = self.tier(i)
+            if i >= 0:
+                t.stored, t.kept = told["tiers"][i]
+            n = f.back >> t.lowest
+            if not (0 <= t.kept and 0 <= n - (t.stored << self.bits) <= <int64_t> 2 << self.bits):
+                raise SnapshotError("snapshot: damaged (a tail does not fit)")
+            t.taken = t.stored
+            self.place(t, t.tail, t.stored << self.bits, n, parts[i + 1 + self.counting])
+            first = max(t.stored << self.bits, first_node(f.front, t.lowest))
+            if t.levels > 1 and first < n:
+                self.ops.build(s, t.tail, t.levels, first, n, NULL, NULL)
+        return 0
+
+    cdef list live(self):
+        """The Python values that the window points to."""
+        cdef FifoState* s = self.state
+        cdef int i, level
+        cdef int64_t block, j
+        cdef Tier* t
+        live = [<object> (<Boxed*> s.named)[i].value for i in range(NAMED)] + live_sides(&s.forest)
+        for i in range(self.n):
+            t = &self.tiers[i]
+            empty_pair(&t.found)    # read again if need be
+            for level in range(t.levels):
+                start = max(first_node(s.forest.front, t.lowest + level), (t.stored << self.bits) >> level)
+                for j in range(start, s.forest.back >> (t.lowest + level)):
+                    live.append(<object> (<Boxed*> ring_place(&t.tail[level], j, t.size)).value)
+                for block in t.head.held:
+                    start = max(first_node(s.forest.front, t.lowest + level), (block << self.bits) >> level)
+                    for j in range(start, ((block + 1) << self.bits) >> level if block >= 0 else start):
+                        live.append(<object> (<Boxed*> ring_place(&t.head.rings[level], j, t.size)).value)
+        return live
+
+
+cdef int room(Ring* ring, int64_t index, size_t size) except -1:
+    if ring_place(ring, index, size) == NULL:
+        ring_make_chunk(ring, (index & (ring.places - 1)) // CHUNK_ITEMS, size)
+    return 0
+
+
+cdef int copy_items(const Ring* source, Ring* to, int64_t start, int64_t stop, size_t size) except -1:
+    cdef int64_t i
+    for i in range(start, stop):
+        room(to, i, size)
+        memcpy(ring_place(to, i, size), ring_place(source, i, size), size)
+    return 0
+
+
+cdef int make_pair(Pair* pair, const Tier* t, int bits) except -1:
+    """Rings for two blocks, when they are first needed."""
+    cdef int level
+    if pair.rings != NULL:
+        return 0
+    pair.rings = <Ring*> calloc(t.levels, sizeof(Ring))
+    if pair.rings == NULL:
+        raise MemoryError()
+    for level in range(t.levels):
+        ring_make(&pair.rings[level], <int64_t> 2 << (bits - level), t.size)
+    return 0
+
+
+cdef void release_pair(Pair* pair, int levels) noexcept:
+    cdef int level
+    for level in range(levels if pair.rings != NULL else 0):
+        ring_release(&pair.rings[level])
+    free(pair.rings)
+    pair.rings = NULL
+
+
+cdef int64_t pair_bytes(const Pair* pair, const Tier* t) noexcept:
+    cdef int64_t bytes = 0
+    cdef int level
+    for level in range(t.levels if pair.rings != NULL else 0):
+        bytes += ring_bytes(&pair.rings[level], t.size)
+    return bytes
+
+
+cdef void empty_pair(Pair* pair) noexcept:
+    pair.held[0] = pair.held[1] = -1
+
+
+cdef void begin_again(Tier* t) noexcept:
+    t.stored = t.kept = t.taken = 0
+    t.asked = -1
+    empty_pair(&t.head)
+    empty_pair(&t.found)
