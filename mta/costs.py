@@ -2,6 +2,8 @@
 
 Thesis on window-ids, chapter 6: what a window aggregate costs a window by panes or without (Eq. 6.1
 to 6.4), and what it holds if it aggregates at once or keeps the rows (Eq. 6.5 to 6.8).
+SlideM, 2013: what windows hold by one level of aggregation and by two (formulas 2.1 and 2.2), and
+how often a window on a store reads and writes, alone (3.1, 3.2) and with others (4.1, 4.2).
 """
 
 from __future__ import annotations
@@ -109,3 +111,84 @@ def eager_above(
     """
     held = 1 - sum(share * behind for share, behind in offsets) / duration
     return partial * duration / (row * slide) / held if held > 0 else float("inf")
+
+
+def space_two_levels(
+    aggregates: float,
+    groups_a_slide: float,
+    groups: float,
+    range_: float,
+    slide: float,
+    pane_state: float,
+    row: float,
+    state: float,
+) -> float:
+    """Formula 2.1: bytes of windows by two levels (2LA): tumbling partials, then windows over them.
+
+    aggregates : N, operators (the paper's 104: what several answers share, as a COUNT, is one)
+    groups_a_slide : g, in a slide; groups : G, in a window; range_ : W; slide : U, in one unit
+    pane_state, state : s' and s, of a group in either level; row : t_agg, what the first one gives
+
+    >>> round(space_two_levels(104, 1000, 10000, 86400, 10, 16, 20, 16) / 2**30, 1)  # "17 GB"
+    16.8
+    """
+    second = groups_a_slide * (pane_state + range_ * row / slide)
+    return aggregates * (second + groups * state)
+
+
+def space_one_window(
+    aggregates: float, groups: float, range_: float, rate: float, row: float, state: float
+) -> float:
+    """Formula 2.2: bytes of windows that keep their rows once for all aggregates (1W).
+
+    aggregates : N, answers (the paper's 144); groups : G, in a window; range_ : W
+    rate : λ, rows per unit of time; row : t, bytes of a row; state : s, bytes of an aggregate
+
+    >>> round(space_one_window(144, 10000, 86400, 1000, 94, 16) / 2**30, 1)   # "8 GB"
+    7.6
+    """
+    return rate * range_ * row + aggregates * groups * state
+
+
+def requests_a_second(rate: float, block: int, row: float) -> float:
+    """Formula 3.1: IOPS: every block is written once and read once.
+
+    rate : λ, rows a second; block : bytes of a block; row : bytes of a row
+
+    >>> round(requests_a_second(1000, 64 * 1024, 94), 1)
+    2.9
+    """
+    return 2 * rate / (block // row)
+
+
+def bytes_a_second(rate: float, block: int, row: float) -> float:
+    """Formula 3.2: what these requests move.
+
+    >>> round(bytes_a_second(1000, 64 * 1024, 94) / 2**20, 2)
+    0.18
+    """
+    return requests_a_second(rate, block, row) * block
+
+
+def shared_requests(windows: int, hit_rate: float, reads: float = 1, writes: float = 1) -> float:
+    """Formula 4.1: #IO of N windows over one repository, for every block of rows that comes.
+
+    hit_rate : ρ, how often a window's next block is in memory
+    reads, writes : R and W, the cost of a request
+
+    >>> shared_requests(32, 0.0), shared_requests(32, 1.0), shared_requests(1, 0.0)
+    (64.0, 1.0, 2.0)
+    """
+    return writes + (1 - hit_rate) * ((windows - 1) * (reads + writes) + reads)
+
+
+def shared_hit_rate(resident: Iterable[float], blocks: Iterable[float]) -> float:
+    """Formula 4.2: ρ of SSM: how much of what lies between two fronts is in memory, on average.
+
+    resident : B_i, blocks of every segment that are in memory; blocks : S_i, all blocks of it
+
+    >>> shared_hit_rate([1, 2], [4, 4])
+    0.375
+    """
+    shares = [held / of for held, of in zip(resident, blocks, strict=True)]
+    return sum(shares) / len(shares)

@@ -1,0 +1,451 @@
+"""Repository: the rows of windows larger than memory. SlideM, and SSM for several windows.
+
+A window asks for a row twice, when it comes and when it leaves, and in the same order. So nearly
+all rows may be elsewhere, and which of them are needed next is known (SlideM, 2013, §3).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mta.errors import DamageError, DataError, SpecError
+from mta.row_blocks import Arrays, Layout, RowBlock
+from mta.snapshot import refusing_damage, seal, unseal
+from mta.stores import Store, open_store
+
+_WASTED = 16  # blocks that a newer header would free, beyond as many as are in use
+_TAKEN_OFF = 1000  # blocks in one batch
+
+
+class Rows(NamedTuple):
+    """Neighbouring rows: views of a block, good until the repository is asked for more."""
+
+    first: int  # the number of the first one, counted from the first row that ever came
+    columns: Arrays
+    valid: dict[str, NDArray[np.bool_]]  # of the columns in which there are nulls
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+
+class Stats(NamedTuple):
+    """What a repository has done and holds, in blocks; see `Repository.stats`."""
+
+    written: int
+    read: int
+    hits: int  # blocks that a window came to and that were in memory
+    misses: int
+    pooled: int  # in memory now
+    stored: int  # in use on the store now
+    rows_per_block: int
+    block_bytes: int
+
+    @property
+    def requests(self) -> int:
+        """Reads and writes: IOPS of formula 3.1, summed up; #IO of formula 4.1."""
+        return self.written + self.read
+
+    @property
+    def hit_rate(self) -> float:
+        """ρ of formulas 4.1 and 4.2: how often a window's next block was in memory."""
+        asked = self.hits + self.misses
+        return self.hits / asked if asked else 1.0
+
+
+class Repository:
+    """The rows of one or several windows over a stream, in a pool of few blocks; others on a store.
+
+    Rows are numbered as they come. Every window ends with the newest row and has its own front; a
+    row is held until the largest window lets go of it (SSM, §4). The block to leave a full pool is
+    that which is needed last (§4.2): the most recently written one where there is one window. What
+    is read back is the least recently written block on the store, as soon as there is room for it
+    (one window, Procedure 2), or the block that a window comes to (several, Procedure 3). A block
+    that is on the store already is not written again when it leaves the pool.
+
+    Costs: with one window a block is written once and read once, 2 rows / rows_per_block requests
+    (formula 3.1); with N windows formula 4.1. Memory: the pool.
+
+    `flush` is the promise: what is inside then survives kill -9. Blocks are written before the
+    header that names them, and stay until a newer header does not. Open again by the name: `back`
+    says how many rows have been taken in, and those after it have to come again; rows that come
+    twice are told by their number.
+
+    Parameters
+    ----------
+    columns
+        The type of every column, by name.
+    store
+        A `mta.stores.Store`, or a URL for `mta.stores.open_store`, closed with the repository.
+    name
+        Several repositories may share a store.
+    windows
+        How many windows there are.
+    pool
+        Blocks in memory: 2 at least, and one more than there are windows.
+    block
+        Bytes of a block.
+    note
+        Gives what is to be stored with every header, such as the aggregates that belong to these
+        fronts. `noted` is that of the header from which the repository was opened.
+
+    Raises
+    ------
+    SpecError
+        An argument makes no sense, or what is stored has another layout.
+    SnapshotError
+        What is stored under this name is something else, or damaged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> with Repository({"x": "float64"}, "memory:", block=256, pool=2) as rows:
+    ...     rows.append({"x": np.arange(1000.0)})
+    ...     left = sum(part.columns["x"].sum() for part in rows.expire(990))
+    ...     len(rows), float(left), rows.stats().pooled
+    (10, 489555.0, 1)
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, Any],
+        store: Store | str,
+        name: str = "rows",
+        *,
+        windows: int = 1,
+        pool: int = 2,
+        block: int = 65536,
+        note: Callable[[], bytes] | None = None,
+    ) -> None:
+        if windows < 1:
+            raise SpecError(f"windows: one at least, not {windows}")
+        if pool < windows + 1:
+            raise SpecError(
+                f"pool: {windows} windows need {windows + 1} blocks at least, not {pool}"
+            )
+        if not name or "/" in name:
+            raise SpecError(f"name: text without a slash is needed, not {name!r}")
+        self.layout = Layout(columns, block)
+        self.name = name
+        self.pool_size = pool
+        self.fronts: list[int] = [0] * windows
+        self.back: int = 0
+        self._pool: dict[int, RowBlock] = {}
+        self._gone = 0  # blocks before this one are off the store
+        self._note = note
+        self.noted: bytes | None = None
+        self._written = self._read = self._hits = self._misses = 0
+        self._spec = f"{self.layout.describe()} {windows}"
+        self._owns = not isinstance(store, Store)
+        self.store = store if isinstance(store, Store) else open_store(store)
+        self._prefetch = getattr(self.store, "prefetch", None)
+        self._open()
+
+    def __len__(self) -> int:
+        return self.back - self.front
+
+    @property
+    def front(self) -> int:
+        """The number of the oldest row that a window holds."""
+        return min(self.fronts)
+
+    # ------------------------------------------------------------------------------ rows in
+
+    def append(self, values: Arrays, valid: Mapping[str, NDArray[np.bool_]] | None = None) -> None:
+        """Takes rows, given as an array for every column.
+
+        Parameters
+        ----------
+        values
+            Arrays of one length.
+        valid
+            False where a value is null; columns that are not named have none.
+
+        Raises
+        ------
+        DataError
+            A column is missing, or its array can't be read; nothing has been taken.
+        StoreError
+            A block could not be written. `back` says how many rows are inside; go on with the next.
+        """
+        arrays, masks = self._checked(values, valid or {})
+        rows = len(next(iter(arrays.values())))
+        start = 0
+        while start < rows:
+            block = self._recent()
+            step = min(block.room, rows - start)
+            block.append(arrays, masks, start, start + step)
+            self.back += step
+            start += step
+
+    def _checked(
+        self, values: Arrays, valid: Mapping[str, NDArray[np.bool_]]
+    ) -> tuple[Arrays, dict[str, NDArray[np.bool_]]]:
+        arrays: Arrays = {}
+        for name, dtype in self.layout.types.items():
+            if name not in values:
+                raise DataError(f"append: there is no column {name!r}")
+            array = np.asarray(values[name])
+            if array.ndim != 1 or not np.can_cast(array.dtype, dtype):
+                raise DataError(
+                    f"append: column {name!r} is an array of {dtype} of one dimension, "
+                    f"not of {array.dtype} of {array.ndim}"
+                )
+            arrays[name] = array
+        masks = {name: np.asarray(mask, np.bool_) for name, mask in valid.items()}
+        lengths = {name: len(array) for name, array in [*arrays.items(), *masks.items()]}
+        if len(set(lengths.values())) > 1:
+            raise DataError(f"append: the columns have different lengths: {lengths}")
+        return arrays, masks
+
+    def _recent(self) -> RowBlock:
+        """The block that takes the next row (Procedure 1)."""
+        number = self.back // self.layout.rows
+        if number not in self._pool:
+            self._make_room(number)
+            self._pool[number] = RowBlock(self.layout, number * self.layout.rows)
+        return self._pool[number]
+
+    # ----------------------------------------------------------------------------- rows out
+
+    def expire(self, to: int, window: int = 0) -> Iterator[Rows]:
+        """Moves the front of a window to row `to`; the rows that leave it, block by block.
+
+        The front moves as the iteration goes on: rows that have been handed out have left when the
+        next ones are asked for.
+
+        Raises
+        ------
+        DataError
+            `to` is before the front or beyond the rows.
+        StoreError
+            A block could not be read. Rows that have been handed out have left; ask again.
+        """
+        front = self.fronts[window]
+        if not front <= to <= self.back:
+            raise DataError(
+                f"to: {to} is not between the front, {front}, and the back, {self.back}"
+            )
+        while self.fronts[window] < to:
+            front = self.fronts[window]
+            block = self._ancient(front // self.layout.rows)
+            stop = min(block.first + self.layout.rows, to)
+            yield self._view(block, front, stop)
+            self._let_go(window, stop)
+
+    def _ancient(self, number: int) -> RowBlock:
+        """The block in which a window begins; the window has come to it when it is not there."""
+        if number not in self._pool:
+            self._load(number)
+        return self._pool[number]
+
+    def _let_go(self, window: int, front: int) -> None:
+        """A window has lost its rows before `front`."""
+        before = self.fronts[window] // self.layout.rows
+        self.fronts[window] = front
+        number = front // self.layout.rows
+        if number == before:
+            return
+        if front < self.back:
+            self._hits += number in self._pool
+            self._misses += number not in self._pool
+        for gone in range(before, self.front // self.layout.rows):
+            block = self._pool.pop(gone, None)
+            if block is not None and not block.stored and self._gone == gone:
+                self._gone += 1  # it was never on the store
+        if len(self.fronts) == 1:
+            self._read_back()
+        else:
+            self._read_ahead(number + 1)
+
+    def _read_back(self) -> None:
+        """While there is room: the least recently written block on the store (Procedure 2)."""
+        number = self.front // self.layout.rows
+        while len(self._pool) < self.pool_size and number * self.layout.rows < self.back:
+            if number not in self._pool:
+                self._load(number)
+            number += 1
+        self._read_ahead(number)
+
+    def _read_ahead(self, number: int) -> None:
+        """Have the store read a block that will be needed before long."""
+        is_stored = (number + 1) * self.layout.rows <= self.back and number not in self._pool
+        if self._prefetch is not None and is_stored:
+            self._prefetch([self._key(number)])
+
+    # ------------------------------------------------------------------------------ the pool
+
+    def _make_room(self, wanted: int) -> None:
+        newest = self.back // self.layout.rows  # if it is there, it still takes rows
+        while len(self._pool) >= self.pool_size:
+            victim = max((n for n in self._pool if n not in (wanted, newest)), key=self._needed_in)
+            self._spill(victim)
+            del self._pool[victim]
+
+    def _needed_in(self, number: int) -> int:
+        """In how many blocks' time a window comes to this one: ref of §4.2."""
+        fronts = [front // self.layout.rows for front in self.fronts]
+        ahead = [number - front for front in fronts if front <= number]
+        return min(ahead) if ahead else self.back
+
+    def _spill(self, number: int) -> None:
+        block = self._pool[number]
+        if block.stored:
+            return
+        self.store.write({self._key(number): block.to_bytes()})
+        block.stored = True
+        self._written += 1
+        first = self.front // self.layout.rows
+        if first - self._gone > _WASTED + self._stored_blocks():
+            self._write_header()
+
+    def _load(self, number: int) -> None:
+        self._make_room(number)  # first, so that a call that fails here has less left to do
+        self._pool[number] = self._stored(number)
+
+    def _stored(self, number: int) -> RowBlock:
+        key = self._key(number)
+        data = self.store.get(key)
+        self._read += 1
+        what = f"{self.store!r}: {key!r}"
+        if data is None:
+            raise DamageError(f"{what}: the block is missing")
+        return RowBlock.from_bytes(self.layout, number * self.layout.rows, data, what)
+
+    # -------------------------------------------------------------------------- random access
+
+    def rows(self, start: int, stop: int) -> Iterator[Rows]:
+        """Rows [start, stop) that are inside, block by block, wherever they are.
+
+        The pool stays as it is. Cost: a read for each block that is not in it.
+
+        Raises
+        ------
+        DataError
+            They are not all inside.
+        """
+        if not self.front <= start <= stop <= self.back:
+            raise DataError(f"rows: {start} to {stop} are not within {self.front} to {self.back}")
+        while start < stop:
+            number = start // self.layout.rows
+            block = self._pool[number] if number in self._pool else self._stored(number)
+            end = min(block.first + self.layout.rows, stop)
+            yield self._view(block, start, end)
+            start = end
+
+    def find(self, column: str, value: Any) -> int:
+        """The first row inside whose value is `value` or more, of a column that never falls.
+
+        Cost: O(log blocks) reads. If there is none: `back`.
+        """
+        if column not in self.layout.types:
+            raise DataError(f"find: there is no column {column!r}")
+        low, high = self.front // self.layout.rows, -(-self.back // self.layout.rows)
+        while low < high:
+            middle = (low + high) // 2
+            last = min((middle + 1) * self.layout.rows, self.back) - 1
+            (row,) = self.rows(last, last + 1)
+            if row.columns[column][0] < value:
+                low = middle + 1
+            else:
+                high = middle
+        start = max(low * self.layout.rows, self.front)
+        stop = min((low + 1) * self.layout.rows, self.back)
+        for part in self.rows(start, stop) if start < stop else ():
+            return start + int(np.searchsorted(part.columns[column], value))
+        return self.back
+
+    def _view(self, block: RowBlock, start: int, stop: int) -> Rows:
+        within = slice(start - block.first, stop - block.first)
+        columns = {name: column[within] for name, column in block.columns.items()}
+        return Rows(start, columns, {name: ~nulls[within] for name, nulls in block.nulls.items()})
+
+    # -------------------------------------------------------------------------------- stats
+
+    def _stored_blocks(self) -> int:
+        """Blocks in use that the store has: all but those that are only in the pool."""
+        used = -(-self.back // self.layout.rows) - self.front // self.layout.rows
+        return max(used, 0) - sum(not block.stored for block in self._pool.values())
+
+    def stats(self) -> Stats:
+        """Counts since it was opened, and what it holds now."""
+        return Stats(
+            self._written,
+            self._read,
+            self._hits,
+            self._misses,
+            len(self._pool),
+            self._stored_blocks(),
+            self.layout.rows,
+            self.layout.block,
+        )
+
+    # ---------------------------------------------------------------------------- recovery
+
+    def flush(self) -> None:
+        """Returns when all that is inside is durable.
+
+        Cost: the blocks of the pool that no store has yet, and a header with the newest one.
+
+        Raises
+        ------
+        StoreError
+            It is not; what was flushed before still is.
+        """
+        self._write_header()
+        self.store.flush()
+
+    def _write_header(self) -> None:
+        """One batch: the blocks that are only in memory, the header, and off with what has gone."""
+        newest = self._pool.get(self.back // self.layout.rows)
+        full = {n: b for n, b in self._pool.items() if b is not newest and not b.stored}
+        first = self.front // self.layout.rows
+        taken = range(self._gone, min(first, self._gone + _TAKEN_OFF))
+        told = {"fronts": self.fronts, "back": self.back, "gone": self._gone}
+        note = b"" if self._note is None else self._note()
+        parts = [json.dumps(told).encode(), b"" if newest is None else newest.to_bytes(), note]
+        batch: dict[bytes, bytes | None] = {self._key(n): b.to_bytes() for n, b in full.items()}
+        batch[self._header_key()] = seal("repository", self._spec, parts)
+        batch.update(dict.fromkeys(self._key(n) for n in taken))
+        self.store.write(batch)
+        for block in full.values():
+            block.stored = True
+        self._written += len(full)
+        self._gone = max(self._gone, taken.stop)
+
+    def _open(self) -> None:
+        data = self.store.get(self._header_key())
+        if data is None:
+            return
+        told, newest, self.noted = unseal("repository", self._spec, data)
+        with refusing_damage():
+            told = json.loads(told)
+            self.fronts, self.back, self._gone = told["fronts"], told["back"], told["gone"]
+        number = self.back // self.layout.rows
+        if newest:
+            first = number * self.layout.rows
+            what = f"{self.store!r}: {self._header_key()!r}"
+            self._pool[number] = RowBlock.from_bytes(self.layout, first, newest, what)
+            self._pool[number].stored = False
+
+    def close(self) -> None:
+        """Flushes; a store that was given as a URL is closed."""
+        self.flush()
+        if self._owns:
+            self.store.close()
+
+    def __enter__(self) -> Repository:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _key(self, number: int) -> bytes:
+        return f"{self.name}/{number:016x}".encode()
+
+    def _header_key(self) -> bytes:
+        return f"{self.name}/header".encode()
