@@ -14,14 +14,18 @@ from mta.stores.lmdb_store import LmdbStore
 from mta.stores.memory import MemoryStore
 from mta.stores.redis_store import RedisStore
 from mta.stores.rocks_store import RocksStore
+from mta.stores.slots import SlotStore
 
 _FOLDERS: dict[str, Callable[..., Store]] = {
     "file": FileStore,
     "lmdb": LmdbStore,
     "rocksdb": RocksStore,
+    "slots": SlotStore,
 }
 _SERVERS = ("redis", "rediss", "unix")
-_NUMBERS = ("segment", "map_size", "memory")  # options that are bytes
+_NUMBERS = ("segment", "map_size", "memory", "slot")  # options that are bytes
+_YES = {"true": True, "false": False}
+_TRUTHS = ("direct", "durable")
 _BUFFER = 64  # blocks behind: 4 MiB
 
 
@@ -31,10 +35,10 @@ def open_store(url: str, *, background: bool = True) -> Store:
     Parameters
     ----------
     url
-        ``memory:``, ``file:///folder``, ``lmdb:///folder``, ``rocksdb:///folder``, or the URL of a
-        Redis server (``redis://``, ``rediss://``, ``unix://``). A folder may be relative:
-        ``file:folder``. Options of the store follow a question mark:
-        ``file:///folder?sync=never&segment=1000000``; for Redis ``name``, the hash.
+        ``memory:``, ``file:///folder``, ``slots:///folder``, ``lmdb:///folder``,
+        ``rocksdb:///folder``, or the URL of a Redis server (``redis://``, ``rediss://``,
+        ``unix://``). A folder may be relative: ``file:folder``. Options of the store follow a
+        question mark: ``slots:///folder?sync=never&direct=true``; for Redis ``name``, the hash.
     background
         Whether it is written and read ahead on threads of its own, see `BackgroundStore`.
 
@@ -58,6 +62,11 @@ def open_store(url: str, *, background: bool = True) -> Store:
     for name in _NUMBERS:
         if name in options:
             options[name] = _number(url, name, options[name])
+    for name in _TRUTHS:
+        if name in options:
+            if options[name] not in _YES:
+                raise SpecError(f"store: {url!r}: {name} is true or false, not {options[name]!r}")
+            options[name] = _YES[options[name]]
     try:
         store = _opened(url, parts, options)
     except TypeError:
