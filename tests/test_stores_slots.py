@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from mta.errors import DamageError, SpecError, StoreError
 from mta.stores import SlotStore
 

@@ -28,8 +28,8 @@ class SlotStore(Store):
     """Blocks in one file of slots, and a small index beside it.
 
     A block goes to the slot that was released least recently, or to the end of the file (Procedure
-    1 of SlideM), never over one that is in use: so the file is about as large as the most blocks there
-    were at once. A value longer than a slot takes several. Which slots a key has is in the index, a
+    1 of SlideM), never over one that is in use: so the file is about as large as the most blocks
+    there were at once. A value longer than a slot takes several. Which slots a key has is in the index, a
     `FileStore`: a batch is whole when the index has it, and it gets it when the slots are written.
 
     Beside `FileStore`, whose files are a log: no block is ever written twice and space is used
@@ -113,7 +113,8 @@ class SlotStore(Store):
         elif size != _SLOT.pack(self.slot):
             raise SpecError(f"slot: {self!r} has slots of {_SLOT.unpack(size)[0]} bytes")
         with self._saying("open", ()):
-            keys = [key for key in self._index.keys() if key != _SIZE]
+            keys = list(self._index.keys())
+            keys.remove(_SIZE)
             for key, entry in zip(keys, self._index.get_many(keys), strict=True):
                 assert entry is not None
                 crc, length = _ENTRY.unpack_from(entry)
