@@ -29,8 +29,8 @@ class SlotStore(Store):
 
     A block goes to the slot that was released least recently, or to the end of the file (Procedure
     1 of SlideM), never over one that is in use: so the file is about as large as the most blocks
-    there were at once. A value longer than a slot takes several. Which slots a key has is in the index, a
-    `FileStore`: a batch is whole when the index has it, and it gets it when the slots are written.
+    there were at once. A value longer than a slot takes several. Which slots a key has is in the
+    index, a `FileStore`: a batch is whole when the index has it, which is after its slots.
 
     Beside `FileStore`, whose files are a log: no block is ever written twice and space is used
     again at once, but writes go all over the file.
