@@ -23,7 +23,8 @@ from mta.periodic import Periodic
 from mta.plan import make_plan
 from mta.specs import Rolling, Spec
 from spark_bridge import streaming
-from spark_bridge.panes import PanePlan, no_panes, pane_start, poor_panes
+from spark_bridge.pane_axis import pane_start, poor_panes
+from spark_bridge.panes import FLOATS, PanePlan, no_panes
 from spark_bridge.periods import Lower, Told, answer_periods
 from spark_bridge.schemas import periodic_schema, quoted, rolling_schema
 from spark_bridge.slices import MINE, Slices
@@ -246,7 +247,9 @@ def of_panes(spec: Periodic, schema: T.StructType, plan: str) -> bool:
     why_not = no_panes(spec, schema)
     if plan == "panes" and why_not is not None:
         raise SpecError(f"plan: 'panes' can't be had: {why_not}; take 'rows'")
-    return why_not is None and (plan == "panes" or poor_panes(spec) is None)
+    if why_not is not None:
+        return False
+    return plan == "panes" or poor_panes(spec, schema[str(spec.on)].dataType) is None
 
 
 def _of_panes(panes: PanePlan, sdf: DataFrame, schema: T.StructType) -> DataFrame:
@@ -254,17 +257,24 @@ def _of_panes(panes: PanePlan, sdf: DataFrame, schema: T.StructType) -> DataFram
     spec, on = panes.asked, str(panes.asked.on)
     names = columns_of(spec)
     plain = dict(zip(names, [f"c{i}" for i in range(len(names))], strict=True))
-    rows = _renamed(sdf, names)
+    floats = [name for name in spec.by if isinstance(sdf.schema[name].dataType, FLOATS)]
+    rows = _numbered(sdf, names) if floats else _renamed(sdf, names)
     kind = sdf.schema[on].dataType
     keys = [plain[name] for name in spec.by]
     made = {
         f"p{i}": panes.native[part](F.col(plain.get(panes.columns[part] or on, "")))
         for i, part in enumerate(panes.native)
     }
+    # To Spark the two zeros are one key, as here; but its groups forget which of them came first.
+    arrival = F.struct(plain[on], rows.columns[-1])
+    shown = {f"k{i}": F.min_by(plain[name], arrival) for i, name in enumerate(floats)}
     start = pane_start(spec, kind, F.col(plain[on])).alias("pane")
-    grouped = rows.groupBy(*keys, start).agg(*[c.alias(name) for name, c in made.items()])
+    every = [c.alias(name) for name, c in (made | shown).items()]
+    grouped = rows.groupBy(*keys, start).agg(*every)
     level = [*spec.by, on, *panes.native]
-    grouped = grouped.select(*keys, "pane", *made).toDF(*[f"c{i}" for i in range(len(level))])
+    told = {plain[name]: f"k{i}" for i, name in enumerate(floats)}
+    grouped = grouped.select(*[told.get(key, key) for key in keys], "pane", *made)
+    grouped = grouped.toDF(*[f"c{i}" for i in range(len(level))])
     facts = [pane_start(spec, kind, F.max(plain[on]))] if Told.of(spec).last else []
     beside = rows.agg(*[c.alias("told0") for c in facts]) if facts else None
     return _answered(panes.spec, grouped, level, schema, False, beside, panes.lower)
@@ -301,9 +311,7 @@ def _facts(told: Told, on: str, arrival: str) -> list[Column]:
 
 def _needs_arrival(spec: Periodic, sdf: DataFrame) -> bool:
     """Whether the order of rows of one time can be seen in the answers, or in the keys."""
-    floats = any(
-        isinstance(sdf.schema[name].dataType, (T.FloatType, T.DoubleType)) for name in spec.by
-    )
+    floats = any(isinstance(sdf.schema[name].dataType, FLOATS) for name in spec.by)
     return floats or no_partials(make_plan(spec.asked, 0)) is not None
 
 

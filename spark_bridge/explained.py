@@ -24,10 +24,12 @@ from spark_bridge.batch import (
     of_panes,
     read_columns,
 )
-from spark_bridge.panes import no_panes, pane_length, poor_panes
+from spark_bridge.pane_axis import PaneAxis, poor_panes
+from spark_bridge.panes import no_panes
 from spark_bridge.periods import Told
 from spark_bridge.schemas import periodic_schema, rolling_schema
 from spark_bridge.slices import Slices
+from spark_bridge.times import unit_of
 from spark_bridge.together import specs_of
 from spark_bridge.worker import ROWS
 
@@ -118,17 +120,18 @@ def _native(specs: list[Rolling]) -> str | None:
 
 def _periodic_lines(spec: Periodic, sdf: DataFrame, plan: str) -> list[str]:
     periodic_schema(spec, sdf.schema)
+    kind = sdf.schema[str(spec.on)].dataType
     why_not = no_panes(spec, sdf.schema)
     panes = of_panes(spec, sdf.schema, plan)
     if panes:
-        lines = [f"plan     panes: Spark aggregates {_panes(spec, sdf)}, then {_shuffle(spec)}"]
+        lines = [f"plan     panes: Spark aggregates {_panes(spec, kind)}, then {_shuffle(spec)}"]
         lines.append(
             "         -> mapInArrow over the panes: all aggregates are made of them exactly"
         )
         lines.append("shuffle  twice, of panes only: by key and pane, then by key")
     else:
         lines = [f"plan     rows: {_shuffle(spec, sdf)} -> mapInArrow"]
-        poor = "asked for" if plan == "rows" else f"no panes: {poor_panes(spec)}"
+        poor = "asked for" if plan == "rows" else f"no panes: {poor_panes(spec, kind)}"
         lines.append(f"         {poor if why_not is None else f'no panes: {why_not}'}")
         lines.append(f"shuffle  once, of the columns {', '.join(columns_of(spec))}")
     what = "panes" if panes else "rows"
@@ -136,12 +139,8 @@ def _periodic_lines(spec: Periodic, sdf: DataFrame, plan: str) -> list[str]:
     return lines + _reads(spec)
 
 
-def _panes(spec: Periodic, sdf: DataFrame) -> str:
-    kind = sdf.schema[str(spec.on)].dataType
-    unit = (
-        "i" if isinstance(kind, T.IntegralType) else "d" if isinstance(kind, T.DateType) else "us"
-    )
-    length = pane_length(spec, unit)[0]
+def _panes(spec: Periodic, kind: T.DataType) -> str:
+    length, unit = PaneAxis.of(spec, kind).length, unit_of(kind)
     shown = {"i": f"{length} ticks", "d": f"{length} days", "us": f"{length / 1e6:g} s"}[unit]
     return f"panes of {shown} for each key"
 

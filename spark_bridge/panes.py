@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import gcd
 from typing import Any
 
 import numpy as np
@@ -23,19 +22,17 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from mta import aggregates as agg
-from mta.durations import NANOSECONDS
 from mta.functions import Aggregate
-from mta.periodic import FIRST, Calendar, Hopping, Landmark, Periodic
+from mta.periodic import Periodic
 from mta.plan import Output, make_plan
+from spark_bridge.pane_axis import PaneAxis, no_pane_axis
 
 Ints = NDArray[np.int64]
 Fields = dict[str, T.StructField]
 
-# Of windows that are more panes than these, not many rows are expected in one.
-MOST_PANES = 100
 _LOW = 32  # bits of the lower half of a sum
 _WHOLE = (T.IntegralType, T.BooleanType)
-_FLOATS = (T.FloatType, T.DoubleType)
+FLOATS = (T.FloatType, T.DoubleType)
 
 
 # ---- which specs -----------------------------------------------------------------------------
@@ -44,25 +41,7 @@ _FLOATS = (T.FloatType, T.DoubleType)
 def no_panes(spec: Periodic, schema: T.StructType) -> str | None:
     """Why Spark can't make the panes of these windows; None: it can."""
     fields = {field.name: field for field in schema.fields}
-    assert spec.on is not None
-    if any(isinstance(fields[name].dataType, _FLOATS) for name in spec.by):
-        return "Spark's groups of floats forget the sign of a zero"
-    return _no_pane_length(spec, fields[spec.on].dataType) or _no_native(spec, fields)
-
-
-def _no_pane_length(spec: Periodic, kind: T.DataType) -> str | None:
-    if getattr(spec, "origin", None) == FIRST:
-        return "where panes begin is known after the first row only"
-    if isinstance(kind, T.TimestampNTZType):
-        return "Spark has no function from a TIMESTAMP_NTZ to a number and back"
-    day = 24 * NANOSECONDS["h"]
-    if isinstance(kind, T.DateType) and (
-        isinstance(spec, Calendar) or any(length.amount % day for length in spec.lengths)
-    ):
-        return "dates are coarser than the edges of these windows"
-    if isinstance(spec, Calendar) and spec.tz not in (None, "UTC", "Etc/UTC"):
-        return "the periods of a time zone have no length that divides all of them"
-    return None
+    return no_pane_axis(spec) or _no_native(spec, fields)
 
 
 def _no_native(spec: Periodic, fields: Fields) -> str | None:
@@ -87,67 +66,6 @@ def _no_native_part(output: Output, kinds: list[T.DataType]) -> str | None:
     if not isinstance(kinds[0], _WHOLE):
         return f"{shown}: Spark's sum of floats is rounded at every step"
     return f"{shown} does not raise" if state.overflow != "raise" else None
-
-
-def poor_panes(spec: Periodic) -> str | None:
-    """Why panes may cost more than they save; None: it is not likely.
-
-    Panes cost twice as much as rows where each holds one row, as much where it holds about three,
-    and a third where it holds twenty. How many it holds is not known before.
-    """
-    if not isinstance(spec, Hopping):
-        return None
-    panes = spec.range.amount // gcd(spec.range.amount, (spec.slide or spec.range).amount)
-    if panes <= MOST_PANES:
-        return None
-    return (
-        f"a window would be {panes} panes; they pay where each holds three rows of a key or more, "
-        "then ask for plan='panes'"
-    )
-
-
-# ---- the panes -------------------------------------------------------------------------------
-
-
-def pane_start(spec: Periodic, kind: T.DataType, time: Column) -> Column:
-    """Where the pane of a time begins, in the type of the time."""
-    if isinstance(kind, T.DateType):
-        unit, ticks = "d", F.unix_date(time).cast("bigint")
-        return F.date_from_unix_date(_floor(spec, unit, ticks).cast("int"))
-    if isinstance(kind, T.TimestampType):
-        return F.timestamp_micros(_floor(spec, "us", F.unix_micros(time)))
-    return _floor(spec, "i", time.cast("bigint"))
-
-
-def _floor(spec: Periodic, unit: str, ticks: Column) -> Column:
-    length, origin = pane_length(spec, unit)
-    right = int(spec.right_closed)
-    # Beyond 64 bits there is no pane, and would be no window.
-    beyond = F.raise_error(F.lit(f"on: a window of column {spec.on!r} does not fit in 64 bits"))
-    t = F.try_subtract(ticks, F.lit(right).cast("bigint")) if right else ticks
-    into = F.pmod(F.pmod(t, F.lit(length)) - F.lit(origin % length), F.lit(length))
-    start = F.try_subtract(t, into)
-    return F.when(ticks.isNotNull(), F.coalesce(start, beyond.cast("bigint")))
-
-
-def pane_length(spec: Periodic, unit: str) -> tuple[int, int]:
-    """The longest length of which all windows are made, and where one begins, in ticks."""
-    if isinstance(spec, Calendar):
-        return _ticks(24 * NANOSECONDS["h"], unit), _ticks(spec.at.amount if spec.at else 0, unit)
-    begins = getattr(spec.origin, "amount", 0)
-    if isinstance(spec, Landmark):
-        return _ticks(spec.slide.amount, unit), _ticks(begins, unit)
-    assert isinstance(spec, Hopping)
-    length = gcd(spec.range.amount, (spec.slide or spec.range).amount)
-    return _ticks(length, unit), _ticks(begins, unit)
-
-
-def _ticks(amount: int, unit: str) -> int:
-    """Of nanoseconds, or ticks as they are."""
-    return amount if unit == "i" else amount // _NANOSECONDS[unit]
-
-
-_NANOSECONDS = {"us": NANOSECONDS["us"], "d": 24 * NANOSECONDS["h"]}
 
 
 # ---- what a pane has, a window of panes, and its answer --------------------------------------
@@ -182,8 +100,9 @@ class PanePlan:
         self.level: dict[str, Aggregate] = {}
         outputs = make_plan(spec.asked, 0).outputs
         self.lowered = [self._lowered(output) for output in outputs]
-        # The panes of right-closed windows are of times that are one tick earlier.
-        self.spec = replace(spec, closed="left", aggs=tuple(self.level.items()))
+        earlier = PaneAxis.of(spec, self.fields[str(spec.on)].dataType).right
+        closed = "left" if earlier else spec.closed
+        self.spec = replace(spec, closed=closed, aggs=tuple(self.level.items()))
 
     def _lowered(self, output: Output) -> Lowered:
         aggregate = output.aggregate
@@ -214,7 +133,7 @@ class PanePlan:
 
     def _skips(self, aggregate: Aggregate) -> bool:
         kind = self.fields[str(aggregate.column)].dataType
-        return aggregate.nan == "skip" and isinstance(kind, _FLOATS)
+        return aggregate.nan == "skip" and isinstance(kind, FLOATS)
 
     def _count(self, aggregate: Aggregate) -> str:
         if aggregate.column is None:
@@ -234,7 +153,7 @@ class PanePlan:
 
     def _extreme(self, state: str, aggregate: Aggregate) -> str:
         column = str(aggregate.column)
-        nan, floats = aggregate.nan, isinstance(self.fields[column].dataType, _FLOATS)
+        nan, floats = aggregate.nan, isinstance(self.fields[column].dataType, FLOATS)
         native: Callable[[Column], Column] = F.min if state == "min" else F.max
         if floats:
             native = _float_extreme(state, nan)

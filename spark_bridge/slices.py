@@ -19,6 +19,7 @@ from mta.durations import NANOSECONDS, Duration, parse_duration
 from mta.errors import SpecError
 from mta.plan import Output, make_plan
 from mta.specs import Rolling
+from spark_bridge.times import to_ticks, unit_of
 
 # Columns beside the rows: which slice, and whether the row is answered there.
 SLICE, MINE = "\0slice", "\0mine"
@@ -52,7 +53,7 @@ class Slices:
         fields = {field.name: field for field in schema.fields}
         for spec in specs:
             _check(spec, fields)
-        unit, shown = _unit(str(specs[0].on), fields[str(specs[0].on)].dataType)
+        unit, shown = _TICKS[unit_of(fields[str(specs[0].on)].dataType)]
         length = parse_duration(slices, "slices")
         if length.amount <= 0 or length.ticks != (unit == 0) or length.amount % max(unit, 1):
             raise SpecError(
@@ -67,7 +68,7 @@ class Slices:
         """Specs that keep slices apart, and the rows, each in all slices that have to see it."""
         place = sdf.columns.index(str(specs[0].on))
         names = [f"c{i}" for i in range(len(sdf.columns))]
-        ticks = _ticks(F.col(names[place]), sdf.schema.fields[place].dataType)
+        ticks = to_ticks(F.col(names[place]), sdf.schema.fields[place].dataType)
         ticks = F.coalesce(ticks, F.lit(0).cast("bigint"))  # a worker finds that it is null
         slices = F.sequence(self._at(_plus(ticks, self.before)), self._at(_plus(ticks, self.after)))
         rows = sdf.toDF(*names).select("*", F.explode(slices).alias("slice"))
@@ -89,24 +90,12 @@ def _plus(ticks: Column, length: int) -> Column:
     return F.coalesce(F.try_add(ticks, F.lit(length).cast("bigint")), beyond)
 
 
-def _unit(on: str, kind: T.DataType) -> tuple[int, str]:
-    """Nanoseconds of a tick of the column (0: it holds integers), and how people call these."""
-    if isinstance(kind, T.DateType):
-        return 24 * NANOSECONDS["h"], "days"
-    if isinstance(kind, T.TimestampType):
-        return NANOSECONDS["us"], "microseconds"
-    if isinstance(kind, T.IntegralType):
-        return 0, "ticks, like '3600i'"
-    raise SpecError(
-        f"slices: Spark has no function from column {on!r}, a {kind.simpleString()}, to a number; "
-        "cast it to a timestamp"
-    )
-
-
-def _ticks(time: Column, kind: T.DataType) -> Column:
-    if isinstance(kind, T.DateType):
-        return F.unix_date(time).cast("bigint")
-    return F.unix_micros(time) if isinstance(kind, T.TimestampType) else time.cast("bigint")
+# Nanoseconds of a tick, and how people call several of them.
+_TICKS = {
+    "d": (NANOSECONDS["d"], "days"),
+    "us": (NANOSECONDS["us"], "microseconds"),
+    "i": (0, "ticks, like '3600i'"),
+}
 
 
 def _reach(spec: Rolling, unit: int) -> tuple[int, int]:

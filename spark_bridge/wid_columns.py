@@ -12,15 +12,16 @@ from pyspark.sql import types as T
 from mta import aggregates as agg
 from mta.errors import SpecError
 from mta.periodic import FIRST, Calendar, Hopping, Periodic
-from spark_bridge.panes import no_panes, pane_start
+from spark_bridge.pane_axis import pane_start
+from spark_bridge.panes import no_panes
 from spark_bridge.schemas import periodic_schema
+from spark_bridge.times import DAY, from_ticks, to_ticks
 
 TIMES = {
     "timestamp": T.TimestampType(),
     "timestamp_ntz": T.TimestampNTZType(),
     "date": T.DateType(),
 }
-DAY = 86_400_000_000  # microseconds
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 
 
@@ -45,7 +46,7 @@ def wids(spec: Periodic, ts: Column | str, times: str | None = None) -> Column:
     ``explode`` makes range / slide rows of each, which is what makes ``F.window`` slow.
     """
     length, slide, origin = hops(spec)
-    ticks = _ticks(spec, ts, times)
+    ticks = _micros(spec, ts, times)
     # A time t is in (s, e] if it is in [s + 1, e + 1), in ticks.
     origin += spec.right_closed
     last = _floor_div(ticks, slide, origin)
@@ -57,11 +58,12 @@ def wids(spec: Periodic, ts: Column | str, times: str | None = None) -> Column:
 
 def pane(spec: Periodic, ts: Column | str, times: str | None = None) -> Column:
     """Where the pane of a time begins, in the type of the time: pieces of which windows are made,
-    of length gcd(range, slide). (The panes of ``closed="right"`` are of times one tick earlier.)
+    of length gcd(range, slide). (The panes of ``closed="right"`` are of times one tick earlier.
+    Dates are panes themselves where windows are no whole days.)
 
     Parameters
     ----------
-    As `wids`; landmarks and calendars in UTC have panes, too.
+    As `wids`; landmarks and calendars have panes, too.
 
     Raises
     ------
@@ -69,17 +71,13 @@ def pane(spec: Periodic, ts: Column | str, times: str | None = None) -> Column:
         These windows have no panes of one length.
     """
     kind = time_type(spec, times)
+    edge_type(spec, kind)  # refuses what has no edges in whole microseconds
     name = str(spec.on)
     spec = _without_keys(spec)
-    # Of a TIMESTAMP_NTZ they are those of the instant with this clock time in UTC.
-    inner = T.TimestampType() if isinstance(kind, T.TimestampNTZType) else kind
-    why = no_panes(spec, T.StructType([T.StructField(name, inner)]))
+    why = no_panes(spec, T.StructType([T.StructField(name, kind)]))
     if why is not None:
         raise SpecError(f"spec: no panes: {why}")
-    if not isinstance(kind, T.TimestampNTZType):
-        return pane_start(spec, kind, _checked_type(ts, kind))
-    start = pane_start(spec, inner, F.timestamp_micros(_ticks(spec, ts, times)))
-    return _from_ticks(kind, F.unix_micros(start))
+    return pane_start(spec, kind, _checked_type(ts, kind))
 
 
 def extent(spec: Periodic, wid: Column | str, times: str | None = None) -> Column:
@@ -98,7 +96,7 @@ def extent(spec: Periodic, wid: Column | str, times: str | None = None) -> Colum
     start = F.try_add(F.try_multiply(number.cast("bigint"), _long(slide)), _long(origin))
     end = F.try_add(start, _long(length))
     whole = F.coalesce(end, _too_large())
-    edges = [_from_ticks(kind, side) for side in (F.when(whole.isNotNull(), start), whole)]
+    edges = [_from_micros(kind, side) for side in (F.when(whole.isNotNull(), start), whole)]
     return F.when(number.isNotNull(), F.struct(edges[0].alias("start"), edges[1].alias("end")))
 
 
@@ -123,35 +121,16 @@ def _long(number: int) -> Column:
     return F.lit(number).cast("bigint")
 
 
-def _ticks(spec: Periodic, ts: Column | str, times: str | None) -> Column:
+def _micros(spec: Periodic, ts: Column | str, times: str | None) -> Column:
     """A time in microseconds, or in ticks of its own."""
     kind = time_type(spec, times)
-    time = _checked_type(ts, kind)
-    if isinstance(kind, T.TimestampType):
-        return F.unix_micros(time)
-    if isinstance(kind, T.DateType):
-        return F.unix_date(time).cast("bigint") * _long(DAY)
-    if isinstance(kind, T.LongType):
-        return time.cast("bigint")
-    since = time - _epoch()
-    parts = (("DAY", DAY), ("HOUR", DAY // 24), ("MINUTE", DAY // 1440))
-    whole = [F.extract(F.lit(p), since).cast("bigint") * _long(size) for p, size in parts]
-    seconds = F.extract(F.lit("SECOND"), since) * F.lit(1_000_000)
-    return whole[0] + whole[1] + whole[2] + seconds.cast("bigint")
+    ticks = to_ticks(_checked_type(ts, kind), kind)
+    return ticks * _long(DAY) if isinstance(kind, T.DateType) else ticks
 
 
-def _from_ticks(kind: T.DataType, ticks: Column) -> Column:
-    if isinstance(kind, T.TimestampType):
-        return F.timestamp_micros(ticks)
-    if isinstance(kind, T.DateType):
-        return F.date_from_unix_date(F.call_function("div", ticks, _long(DAY)).cast("int"))
-    if isinstance(kind, T.LongType):
-        return ticks
-    return _epoch() + F.expr("INTERVAL '0.000001' SECOND") * ticks
-
-
-def _epoch() -> Column:
-    return F.to_timestamp_ntz(F.lit("1970-01-01 00:00:00"))
+def _from_micros(kind: T.DataType, ticks: Column) -> Column:
+    days = isinstance(kind, T.DateType)
+    return from_ticks(F.call_function("div", ticks, _long(DAY)) if days else ticks, kind)
 
 
 def _checked_type(ts: Column | str, kind: T.DataType) -> Column:

@@ -244,7 +244,7 @@ def check_numbers(specs, ticks, sdf, times):
         ts = F.col(name + "_t")
         numbers = udfs.wids(spec, ts, times)
         edges = F.transform(numbers, extent_of(spec, times))
-        pane = udfs.pane(spec, ts, times) if times != "date" or name == "days" else F.lit(None)
+        pane = udfs.pane(spec, ts, times)
         made += [numbers.alias(name), edges.alias(name + "_e"), pane.alias(name + "_p"),
                  udfs.wids_udf(spec)(ts).alias(name + "_u")]  # fmt: skip
     got = sdf.select(made).toArrow()
@@ -259,8 +259,8 @@ def check_numbers(specs, ticks, sdf, times):
             assert [(micros(e["start"]), micros(e["end"])) for e in values[2]] == [
                 interval(spec, w, [tick], "us") for w in want
             ]
-            if values[3] is not None:
-                assert micros(values[3]) == pane_of(spec, tick)
+            finer = times == "date" and name != "days"  # then a date is a pane
+            assert micros(values[3]) == (tick if finer else pane_of(spec, tick))
 
 
 def pane_of(spec, tick, unit="us"):
@@ -368,8 +368,10 @@ def test_what_is_refused_before_the_job_runs(spark, conf):
         udfs.wids(mta.tumbling("1ns", on="ts"), "ts")
     with pytest.raises(SpecError, match="times: must be one of"):
         udfs.wids(NUMBERED["days"], "ts", "datetime")
-    with pytest.raises(SpecError, match="no panes: dates are coarser"):
-        udfs.pane(NUMBERED["hopping"], "ts", "date")
+    with pytest.raises(SpecError, match="no panes: where panes begin is known after the first"):
+        udfs.pane(mta.tumbling("1h", on="ts", origin="first"), "ts", "date")
+    with pytest.raises(SpecError, match="whole microseconds"):
+        udfs.pane(mta.calendar("1 day", on="ts", at="1ns"), "ts")
     with pytest.raises(SpecError, match="the windows are of integers"):
         udfs.pane(TICKS["hopping"], "ts", "date")
     conf("spark.sql.session.timeZone", "Europe/Paris")
