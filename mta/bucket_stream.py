@@ -131,6 +131,24 @@ class BucketStream(PeriodicStream):
             batch = PartialBatch.from_bytes(batch)
         return self._attempt(self._merge, batch, source)
 
+    def peek(self) -> Any:
+        """The answers of the windows that are open and hold a row, as if no more came; None before
+        a push.
+
+        Nothing changes by it: the windows are answered, as `push` and `advance` give them, when
+        they are complete. Until then rows that come may change their answers, or open more windows.
+        "revision" is the number that the answer would have. Cost: as that of giving them, and of a
+        copy of the partial aggregates that are held.
+
+        Raises
+        ------
+        OverflowError
+            An integer answer does not fit.
+        """
+        if self.frame is None or self.open is None:
+            return None
+        return self._assemble(self.open.peek(self.answered_to))
+
     def state(self) -> dict[str, Any]:
         """What it holds: the plan; single rows and partial aggregates of open windows, of how many
         groups (where that is known), and their bytes; the watermark in ticks (None: there is none

@@ -157,6 +157,15 @@ class OpenPanes(PaneRows, OpenWindows):
         parts = [self._close(extents, wid[i : i + step]) for i in range(0, len(wid), step)]
         return [part for part in parts if part]
 
+    def _peek(self, done: int) -> list[list[Answer]]:
+        held = self.panes  # whose window level goes forward only, and where rows become partials
+        self.panes = Panes(held.layout, held.single, isinstance(self.spec, Landmark))
+        try:
+            self.panes.fill(held.to_parts())
+            return self.close(done, EVER)
+        finally:
+            self.panes = held
+
     def _close(self, extents: Extents, wid: Ints) -> list[Answer]:
         """The answers of all groups over these windows, of which there is one at least."""
         groups = max(self.panes.alive, 1)

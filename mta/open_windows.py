@@ -136,6 +136,19 @@ class OpenWindows:
         """The same of one group."""
         raise NotImplementedError
 
+    def peek(self, done: int) -> list[list[Answer]]:
+        """What `close` would give of all windows that were not complete at `done`, after which
+        everything is as if it had not been asked."""
+        counts = self.revisions.counts
+        try:
+            return self._peek(done)
+        finally:
+            self.revisions.counts = counts
+
+    def _peek(self, done: int) -> list[list[Answer]]:
+        """The same, but for how often windows have been answered."""
+        return self.close(done, EVER)
+
     def revise(self, rows: Any, at: int, done: int) -> list[list[Answer]]:
         """Answer again the windows that hold this row, which has been added, as far as they have
         been answered by `done` and are not final."""

@@ -38,8 +38,8 @@ from mta.specs import Rolling, Spec
 from spark_bridge.order import checked
 from spark_bridge.periods import answer_periods
 from spark_bridge.schemas import periodic_schema, rolling_schema
+from spark_bridge.times import DAY
 from spark_bridge.wid_columns import (
-    DAY,
     check_numbered,
     edge_type,
     extent,
