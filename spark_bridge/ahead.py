@@ -1,19 +1,27 @@
-"""Answers ahead of time: what rows that wait are told before they are final.
+"""Answers ahead of time: what rows that wait, or windows that are open, are told before the end.
 
-After every micro-batch that brings rows, all rows that wait are answered as if no more came
-(``op.peek()``), and those are told whose answer is new or is another one than was told. When a row
-is final, it is told once more only if its answer has changed. So the last answer of every row is
-the final one, and rows that nothing late touches are told once, at once.
+After every micro-batch that brings rows, everything that is yet to be answered is answered as if no
+more came (``op.peek()``), and that is told which is new or is another answer than was told. What is
+final is told once more only if its answer has changed. So the last answer of every row, or window,
+is the final one, and what nothing late touches is told once, at once.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from mta._frames_arrow import ArrowFrame
+from mta.bucket_stream import BucketStream
+from mta.durations import NANOSECONDS
+from mta.open_windows import later
+
 Ints = NDArray[np.int64]
+REVISION = "revision"
 
 
 class Told:
@@ -70,6 +78,89 @@ class Told:
         stay = ~np.isin(self.numbers, numbers)
         self.numbers, self.revisions = self.numbers[stay], self.revisions[stay]
         self.answers = self.answers.filter(pa.array(stay))
+
+
+class ToldWindows:
+    """What windows by number were told last, of every group, as long as they may be told again.
+
+    by : the columns of the key
+    """
+
+    def __init__(self, by: tuple[str, ...]) -> None:
+        self.by = by
+        self.table: pa.Table | None = None  # a row for each window; "revision": how often it was
+
+    def tell(self, stream: BucketStream, answers: list[pa.Table], rows: bool) -> list[pa.Table]:
+        """The news among answers that a stream has given, and what it would give of open windows.
+
+        rows : whether rows have come since the last time
+        """
+        told = [*answers, stream.peek()] if rows else answers
+        news = self.news(pa.concat_tables(told)) if told else None
+        self._forget(stream)
+        return [] if news is None else [news]
+
+    def news(self, answers: pa.Table) -> pa.Table:
+        """Those of these answers that differ from the one before of their window, with how manieth
+        of them they are."""
+        held = answers.slice(0, 0) if self.table is None else self.table
+        both = pa.concat_tables([held, answers])
+        codes, _ = ArrowFrame(both).key_codes((*self.by, "end"))
+        order = np.argsort(codes, kind="stable")
+        again = np.diff(codes[order], prepend=-1) == 0
+        new = np.ones(len(both), np.bool_)
+        new[order[again]] = ~self._as_before(both, order, np.flatnonzero(again))
+        new[: len(held)] = False
+        counts = np.concatenate([_numbers(held), new[len(held) :]])
+        counts[order] = _sums_so_far(counts[order], ~again)
+        both = _counted(both, counts)
+        self.table = both.take(pa.array(np.sort(order[np.append(~again[1:], True)[: len(order)]])))
+        return both.filter(pa.array(new))
+
+    def _as_before(self, both: pa.Table, order: Ints, places: Ints) -> NDArray[np.bool_]:
+        """Which of the rows at these places of an order are alike the ones before them."""
+        names = [name for name in both.column_names if name != REVISION]
+        before, after = (both.take(pa.array(order[at])) for at in (places - 1, places))
+        return alike(before, after, names)
+
+    def _forget(self, stream: BucketStream) -> None:
+        """Windows that no row can change any more are told for good."""
+        axis = stream.axis
+        if self.table is None or axis is None or not len(self.table):
+            return
+        ends = later(_ticks(self.table, "end", axis.ticks.finer), axis.right + axis.within)
+        stay = ends > stream.answered_to
+        if not stay.all():
+            self.table = self.table.filter(pa.array(stay)).combine_chunks()
+
+
+def _numbers(table: pa.Table) -> Ints:
+    numbers: Ints = table.column(REVISION).to_numpy()
+    return numbers
+
+
+def _counted(table: pa.Table, counts: Ints) -> pa.Table:
+    place = table.column_names.index(REVISION)
+    return table.set_column(place, table.schema.field(place), pa.array(counts))
+
+
+def _sums_so_far(values: Ints, begins: NDArray[np.bool_]) -> Ints:
+    """Running sums, anew wherever one begins."""
+    sums: Ints = np.cumsum(values)
+    if not len(sums):
+        return sums
+    starts = np.flatnonzero(begins)
+    before = sums[starts] - values[starts]
+    return sums - np.repeat(before, np.diff(np.append(starts, len(sums))))
+
+
+def _ticks(table: pa.Table, name: str, unit: str) -> Ints:
+    """A column of times in a unit in which they are whole."""
+    column: Any = ArrowFrame(table).column(name)
+    values: Ints = column.values
+    if column.unit in (None, unit):
+        return values
+    return values * NANOSECONDS[column.unit] // NANOSECONDS[unit]
 
 
 def alike(one: pa.Table, other: pa.Table, names: list[str]) -> NDArray[np.bool_]:

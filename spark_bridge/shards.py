@@ -25,12 +25,11 @@ from mta.snapshot import seal, unseal
 from mta.specs import Rolling, Streamed
 from mta.stream import RollingStream
 from mta.stream_blocks import Checkpoint, checkpoint, stream_from_checkpoint
-from spark_bridge.ahead import Ints, Told
+from spark_bridge.ahead import REVISION, Ints, Told, ToldWindows
 from spark_bridge.blobs import MS_OF_DAY, from_blob, to_blob
 from spark_bridge.together import NUMBER, Beside
 
 KIND = "shard"
-REVISION = "revision"
 ANSWERED = "\0answered"  # a column that no one else calls so
 
 
@@ -95,7 +94,8 @@ class Shard:
     specs : from `told_from_outside`; several are trailing ones that answer the same rows
     data : the head that `checkpoint` gave; the shard goes on from there
     read : gives the blocks that belong to it, by their numbers
-    eager : rows of a trailing window are answered when they come, and again where that changes
+    eager : rows of a trailing window, and windows by number that rows have come into, are answered
+        in the call that brings them, and again where that changes
     """
 
     def __init__(
@@ -110,6 +110,7 @@ class Shard:
         self.answers = 0
         trailing = [spec for spec in specs if isinstance(spec, Rolling)]
         self.waiting = WaitingRows(trailing, eager) if trailing else None
+        self.told = ToldWindows(specs[0].by) if eager and not trailing else None
         if data is None:
             self.streams: list[Any] = [new_stream(spec) for spec in specs]
             return
@@ -117,8 +118,11 @@ class Shard:
         told, count = json.loads(head), len(specs)
         self.streams = [self._stream(place, parts[place], read) for place in range(count)]
         self.watermark, self.answers = told["watermark"], int(told["answers"])
+        tables = [from_blob(part) if part else None for part in parts[count:]]
         if self.waiting is not None:
-            self.waiting.fill([from_blob(part) if part else None for part in parts[count:]])
+            self.waiting.fill(tables)
+        if self.told is not None:
+            self.told.table = tables[0]
 
     def _stream(self, place: int, data: bytes, read: Callable[[int], bytes] | None) -> Any:
         spec, count = self.specs[place], len(self.specs)
@@ -140,8 +144,7 @@ class Shard:
             else Checkpoint(stream.to_bytes(), {}, [])
             for stream in self.streams
         ]
-        tables = [None, None] if self.waiting is None else self.waiting.tables()
-        rows = [b"" if table is None else to_blob(table) for table in tables]
+        rows = [b"" if table is None else to_blob(table) for table in self._tables()]
         sealed = seal(KIND, identity(self.specs), [head, *(one.head for one in told), *rows])
         count, placed = len(told), list(enumerate(told))
         return Checkpoint(
@@ -149,6 +152,12 @@ class Shard:
             {b * count + i: data for i, one in placed for b, data in one.blocks.items()},
             [b * count + i for i, one in placed for b in one.gone],
         )
+
+    def _tables(self) -> list[pa.Table | None]:
+        """What is held beside the streams."""
+        if self.waiting is not None:
+            return self.waiting.tables()
+        return [None if self.told is None else self.told.table, None]
 
     def take(self, watermark: int | None, table: pa.Table | None) -> Taken:
         """Time goes on, and then rows come; whether they are late is a matter of that time.
@@ -169,6 +178,8 @@ class Shard:
             self.watermark = watermark
         if self.waiting is not None:
             made = self.waiting.complete()
+        if self.told is not None:
+            made = self.told.tell(self.streams[0], made, rows is not None)
         late = self._late()
         if self.waiting is not None and self.streams[0].ticks is not None:
             if rows is not None:

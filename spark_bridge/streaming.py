@@ -38,10 +38,11 @@ from mta.errors import SpecError
 from mta.periodic import FIRST, Landmark, Periodic
 from mta.progress import Watermark
 from mta.specs import Rolling, Spec, Streamed
+from spark_bridge.ahead import REVISION
 from spark_bridge.blobs import GUARD, PACKED_TYPES, ROWS, from_blob, pack, to_blob, unpack
 from spark_bridge.lulls import Lull
 from spark_bridge.schemas import periodic_schema, quoted, rolling_schema
-from spark_bridge.shards import REVISION, Taken, delay_ms, idle_ms, told_from_outside
+from spark_bridge.shards import Taken, delay_ms, idle_ms, told_from_outside
 from spark_bridge.state import Head, ShardStore
 from spark_bridge.together import check_together_on_stream, specs_of
 
@@ -83,13 +84,14 @@ def apply(
         null in answers; in such a row everything else is null. Without it they are only counted.
     metrics : name of the query's observed metrics, ``received``, ``late``, ``answers``, of each
         micro-batch (``query.lastProgress.observedMetrics``)
-    output : when a row of a trailing window is answered
+    output : when a row of a trailing window, or a window by number, is answered
 
         - "final" (default): once, when the watermark has gone past it
-        - "eager": in the micro-batch that brings it, from what has come so far; and again whenever
-          its answer changes by rows that come later, up to the watermark. "revision" says its how
-          manieth answer it is; the last one is the final one. Costs about as much again as "final",
-          in every micro-batch for all rows that wait.
+        - "eager": in the micro-batch that brings the row, or rows into the window, from what has
+          come so far; and again whenever its answer changes by rows that come later, up to the
+          watermark. "revision" says its how manieth answer it is; the last one is the final one.
+          Costs about as much again as "final", in every micro-batch with rows, for all rows that
+          wait, or all windows that are open and hold a row; the state holds what these were told.
 
     Returns
     -------
@@ -295,10 +297,7 @@ def _check_spec(spec: Streamed, eager: bool) -> None:
 def _check_eager(spec: Streamed) -> None:
     """Refuse what can't be answered ahead of time."""
     if not isinstance(spec, Rolling):
-        raise SpecError(
-            f"output: 'eager' is of trailing windows; a window of {spec!r} is answered when it is "
-            "over"
-        )
+        return
     if spec.every is not None:
         raise SpecError(
             "output: 'eager' can't be had with every=: late rows change which are asked"

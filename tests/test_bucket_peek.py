@@ -42,10 +42,7 @@ def check_peeks(spec, columns, kind, plan, draws):
     cuts = draws.draw(st.lists(st.integers(0, len(ordered)), min_size=1, max_size=4))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(open_tallies, "_FEW_ROWS", 1)
-        try:
-            op, plain = spec.stream(plan=plan), spec.stream(plan=plan)
-        except mta.errors.SpecError:
-            return assume(False)
+        op, plain = spec.stream(plan=plan), spec.stream(plan=plan)
         final = []
         assert op.peek() is None
         for start, stop in pairwise([0, *sorted(cuts), len(ordered)]):
@@ -55,7 +52,7 @@ def check_peeks(spec, columns, kind, plan, draws):
                 told = read(op.peek())
                 want = read(spec(build(kind, cut(columns, 0, stop))))
             except OverflowError:
-                return None
+                return
             assert texts(final + told, kind) == texts(want, kind)
             assert {row["revision"] for row in told} <= {1}
             plain.push(piece)

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import mta
 from mta import agg
 from mta.errors import SpecError
 
@@ -86,7 +85,6 @@ def test_rows_that_nothing_late_touches_are_told_once():
 
 
 REFUSED = [
-    (mta.hopping("10i", slide="4i", on="t"), "output: 'eager' is of trailing windows"),
     (ROLLING["every"], "output: 'eager' can't be had with every="),
     (ROLLING["time"].late("revise", within="5i"), "output: 'eager' revises answers up to"),
 ]
