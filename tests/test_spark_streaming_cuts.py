@@ -112,6 +112,43 @@ def test_cuts_and_shards_change_nothing(kind, by, data):
         assert not query.output("late")
 
 
+@pytest.mark.parametrize("zone", ["UTC", None])
+@pytest.mark.parametrize("micros", [0, 1, 250, 1500])
+@settings(max_examples=15)
+@given(st.data())
+def test_a_delay_finer_than_the_watermark_is_kept_at_least(micros, zone, data):
+    """Spark's watermark has milliseconds: no row is late that is not by the delay, and none is lost
+    uncounted; what is complete by it is so for certain."""
+    kind, start = pa.timestamp("us", zone), 1_700_000_000_000_123
+    steps = data.draw(st.lists(st.integers(-900, 1100), min_size=1, max_size=40))
+    ticks = start + np.cumsum([0, *steps])[1:]
+    table = pa.table({"t": pa.array(ticks).cast(kind), "i": pa.array(range(len(ticks)))})
+    size = data.draw(st.integers(1, 12))
+    pieces = [table.slice(at, size) for at in range(0, len(table), size)]
+    for spec in (mta.rolling("700us", on="t"), mta.tumbling("300us", on="t")):
+        spec = spec.watermark(f"{micros}us").agg(seen=agg.list("i"))
+        query = Query(spec)
+        for piece in pieces:
+            query.run([piece])
+        query.lull(2 * start // 1000)
+        late = {row["i"] for row in query.output("late")}
+        for i in late:
+            assert ticks[i] + micros < ticks[: i // size * size].max()
+        made = [batch for batch in query.told if len(batch)]
+        counts = [
+            sum(int(batch[name].sum()) for batch in made) for name in ("late_rows", "received")
+        ]
+        assert counts == [len(late), len(ticks)]
+        on_time = table.filter(pa.array([i not in late for i in range(len(ticks))]))
+        got, want = query.output("answers"), spec(on_time).to_pylist()
+        if isinstance(spec, Rolling):
+            want = [{"i": i} | row for i, row in zip(on_time["i"].to_pylist(), want, strict=True)]
+        names = sorted(want[0]) if want else []
+        assert sorted(repr([row[n] for n in names]) for row in got) == sorted(
+            repr([row[n] for n in names]) for row in want
+        )
+
+
 @pytest.mark.spark
 @pytest.mark.usefixtures("rocksdb")
 def test_spark_puts_equal_keys_into_one_shard(spark, tmp_path):
