@@ -16,6 +16,10 @@ OPTIONS = {
     "spark.sql.streaming.stateStore.providerClass": PROVIDER,
     "spark.sql.shuffle.partitions": "2",
 }
+# What Spark says when the Python of a query on the driver has not come up in 10 s, which it does not
+# let anyone change; on a machine with far more work than cores that is too short.
+NOT_UP = "Python worker failed to connect back"
+STARTS = 3  # of a query, at most
 
 
 @contextmanager
@@ -97,4 +101,10 @@ class Source:
 
     def answer(self, spec: Any, fails_in: int | None = None, **options: Any) -> pa.Table:
         """All that queries give of what was put, up to now."""
+        for _ in range(STARTS - 1):
+            try:
+                return self.finish(self.start(spec, fails_in, **options))
+            except Exception as error:  # it goes on where it was
+                if NOT_UP not in str(error):
+                    raise
         return self.finish(self.start(spec, fails_in, **options))
