@@ -16,8 +16,8 @@ OPTIONS = {
     "spark.sql.streaming.stateStore.providerClass": PROVIDER,
     "spark.sql.shuffle.partitions": "2",
 }
-# What Spark says when the Python of a query on the driver has not come up in 10 s, which it does not
-# let anyone change; on a machine with far more work than cores that is too short.
+# What Spark says when the Python of a query on the driver has not come up in 10 s, a constant of
+# its own; on a machine with far more work than cores that is too short.
 NOT_UP = "Python worker failed to connect back"
 STARTS = 3  # of a query, at most
 
