@@ -23,15 +23,23 @@ STARTS = 3  # of a query, at most
 
 
 @contextmanager
-def session_of_streams(spark: Any, more: dict[str, str] | None = None) -> Iterator[None]:
-    """The options that streams need, and more, for a while."""
-    options = OPTIONS | (more or {})
+def session_with(spark: Any, options: dict[str, str]) -> Iterator[None]:
+    """These options of a session, for a while."""
     before = {name: spark.conf.get(name, None) for name in options}
     for name, value in options.items():
         spark.conf.set(name, value)
-    yield
-    for name, value in before.items():
-        spark.conf.unset(name) if value is None else spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.unset(name) if value is None else spark.conf.set(name, value)
+
+
+@contextmanager
+def session_of_streams(spark: Any, more: dict[str, str] | None = None) -> Iterator[None]:
+    """The options that streams need, and more, for a while."""
+    with session_with(spark, OPTIONS | (more or {})):
+        yield
 
 
 def put_file(folder: Path, number: int, table: pa.Table) -> None:

@@ -18,6 +18,7 @@ spark_bridge = pytest.importorskip("spark_bridge", reason="the [spark] extra is 
 from pyspark.sql import types as T  # noqa: E402
 
 from spark_bridge.pane_axis import PaneAxis  # noqa: E402
+from spark_streams import session_with  # noqa: E402
 from test_spark_periods import in_order  # noqa: E402
 
 HOUR = 3_600_000_000
@@ -63,11 +64,8 @@ def rows_of(kind, n=500, seed=7):
 @pytest.fixture
 def another_zone(spark):
     """A session whose clock leaves out hours, and goes through others twice."""
-    name = "spark.sql.session.timeZone"
-    before = spark.conf.get(name)
-    spark.conf.set(name, "America/New_York")
-    yield
-    spark.conf.set(name, before)
+    with session_with(spark, {"spark.sql.session.timeZone": "America/New_York"}):
+        yield
 
 
 def as_columns(table):

@@ -15,6 +15,7 @@ import pytest
 import mta
 from mta import agg
 from mta.errors import ColumnError, DataError, SpecError
+from spark_streams import session_with
 
 spark_bridge = pytest.importorskip("spark_bridge", reason="the [spark] extra is not installed")
 pytestmark = pytest.mark.spark
@@ -93,11 +94,8 @@ def assert_same(spark, spec, table, sdf=None, plan="auto"):
 @pytest.fixture
 def small_batches(spark):
     """Arrow batches of 20 rows, so that keys go over many of them."""
-    name = "spark.sql.execution.arrow.maxRecordsPerBatch"
-    before = spark.conf.get(name)
-    spark.conf.set(name, "20")
-    yield
-    spark.conf.set(name, before)
+    with session_with(spark, {"spark.sql.execution.arrow.maxRecordsPerBatch": "20"}):
+        yield
 
 
 SPECS = {
