@@ -24,7 +24,7 @@ from mta import agg
 SIX = ("count", "sum", "mean", "min", "max", "std")
 MORE = ("first", "last", "product", "longest_run")
 RANGES = (60, 250, 1000, 4000)
-FEW = 0.01  # of the keys, for what Spark answers so slowly that more would take hours
+FEW = 0.001  # of the keys, for what Spark answers so slowly that more would take hours
 TREE = "spark.sql.window.segmentTree.enabled"
 
 
