@@ -15,7 +15,15 @@ from mta import aggregates as agg
 from mta import errors
 from mta._window import Window
 from mta.periodic import Calendar, Hopping, Landmark, calendar, hopping, landmark, tumbling
-from mta.policies import Last, last
+from mta.policies import (
+    Last,
+    at_most,
+    last,
+    policy,
+    since_longest_run,
+    since_max,
+    since_min,
+)
 from mta.short import *  # noqa: F403  (rolling_sum, rolling_sum_by, …)
 from mta.short import __all__ as _short_forms
 from mta.specs import Rolling, Spec, rolling
@@ -33,12 +41,17 @@ __all__ = [
     "Spec",
     "Window",
     "agg",
+    "at_most",
     "calendar",
     "errors",
     "hopping",
     "landmark",
     "last",
+    "policy",
     "rolling",
+    "since_longest_run",
+    "since_max",
+    "since_min",
     "spec_from_json",
     "tumbling",
 ]

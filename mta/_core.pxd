@@ -19,7 +19,7 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 from mta._monoids cimport (
     FLOAT, Boxed, BoxedContext, Cell, Extreme, FloatSum, IntSum, Lift, Moments, Output, Part,
-    Source, Wanted, combine, identity, lift,
+    Products, Runs, Source, Wanted, combine, identity, lift,
 )
 from mta._rings cimport Ring, ring_item, ring_room
 
@@ -264,6 +264,7 @@ cdef struct ForestOps:
 
 cdef ForestOps* find_ops(str monoid, Source source) except NULL
 cdef Output find_output(str what) except *
+cdef bint gives_float(Output what, Source source) noexcept
 cdef Source find_source(str source) except *
 cdef Lift make_lift(str monoid, str source, str nan) except *
 

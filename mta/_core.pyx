@@ -4,8 +4,9 @@ from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 
 from mta._monoids cimport (
-    EXTREME, INT, MEAN, OBJECT, STD, SUM, UINT, VALUE, VAR, Source, lower_boxed, lower_extremes,
-    lower_float_sums, lower_int_sums, lower_moments,
+    EXTREME, GEOMETRIC_MEAN, INT, MEAN, OBJECT, PRODUCT, RUN, STD, SUM, UINT, VALUE, VAR, Products,
+    Runs, Source, lower_boxed, lower_extremes, lower_float_sums, lower_int_sums, lower_moments,
+    lower_products, lower_runs,
 )
 from mta._rings cimport ring_bytes, ring_grow, ring_release
 
@@ -113,11 +114,15 @@ cdef ForestOps INT_SUM = ops_of(<IntSum*> NULL)
 cdef ForestOps FLOAT_SUM = ops_of(<FloatSum*> NULL)
 cdef ForestOps EXTREMES = ops_of(<Extreme*> NULL)
 cdef ForestOps MOMENTS = ops_of(<Moments*> NULL)
+cdef ForestOps RUNS = ops_of(<Runs*> NULL)
+cdef ForestOps PRODUCTS = ops_of(<Products*> NULL)
 cdef ForestOps BOXED = ops_of(<Boxed*> NULL)
 INT_SUM.lower = <lower_t> lower_int_sums
 FLOAT_SUM.lower = <lower_t> lower_float_sums
 EXTREMES.lower = <lower_t> lower_extremes
 MOMENTS.lower = <lower_t> lower_moments
+RUNS.lower = <lower_t> lower_runs
+PRODUCTS.lower = <lower_t> lower_products
 BOXED.lower = <lower_t> lower_boxed
 
 
@@ -128,6 +133,10 @@ cdef ForestOps* find_ops(str monoid, Source source) except NULL:
         return &EXTREMES
     if monoid == "moments":
         return &MOMENTS
+    if monoid == "runs":
+        return &RUNS
+    if monoid == "products":
+        return &PRODUCTS
     if monoid == "object":
         return &BOXED
     raise ValueError(f"no monoid {monoid!r}")
@@ -161,20 +170,23 @@ cdef Lift make_lift(str monoid, str source, str nan) except *:
     return how
 
 
+OUTPUTS = {
+    "sum": SUM, "mean": MEAN, "min": EXTREME, "max": EXTREME, "var": VAR, "std": STD,
+    "longest_run": RUN, "product": PRODUCT, "geometric_mean": GEOMETRIC_MEAN, "object": VALUE,
+}
+
+
+cdef bint gives_float(Output what, Source source) noexcept:
+    """Whether that answer of such values is a double."""
+    if what in (MEAN, VAR, STD, GEOMETRIC_MEAN):
+        return True
+    return source == FLOAT and what != RUN
+
+
 cdef Output find_output(str what) except *:
-    if what == "sum":
-        return SUM
-    if what == "mean":
-        return MEAN
-    if what == "min" or what == "max":
-        return EXTREME
-    if what == "var":
-        return VAR
-    if what == "std":
-        return STD
-    if what == "object":
-        return VALUE
-    raise ValueError(f"no output {what!r}")
+    if what not in OUTPUTS:
+        raise ValueError(f"no output {what!r}")
+    return OUTPUTS[what]
 
 
 cdef object cell_to_python(Cell cell, bint is_float, bint unsigned):
@@ -226,7 +238,8 @@ cdef class Forest:
 
     Parameters
     ----------
-    monoid : "sum", "min", "max", "moments" (for var and std) or "object"
+    monoid : "sum", "min", "max", "moments" (for var and std), "runs" (longest_run), "products" (product
+        and geometric_mean) or "object"
     source : "float", "int", "uint" or "object": what the values are
     nan : "propagate" or "greatest", for min and max
     combine, zero : for "object", a Python callable ``combine(a, b)`` (associative, commutative or
@@ -322,13 +335,14 @@ cdef class Forest:
         forest_restart(&self.state, 0)
 
     def query(self, str what="", int64_t n=-1):
-        """The answer over the window: `what` of "sum", "mean", "min", "max", "var", "std";
-        n is the number of non-null values for "mean", the ddof for "var" and "std"."""
+        """The answer over the window: `what` is the name of an aggregate; n is the number of non-null
+        values for "mean" and "geometric_mean", the ddof for "var" and "std"."""
         cdef char part[MAX_PART]
         self.ops.query(&self.state, part)
         if n < 0:
             n = 1 if self.monoid == "moments" else len(self)
-        return self.lower(find_output(what or ("var" if self.monoid == "moments" else self.monoid)), part, n)
+        names = {"moments": "var", "runs": "longest_run", "products": "product"}
+        return self.lower(find_output(what or names.get(self.monoid, self.monoid)), part, n)
 
     def slide(self, values, valid, int64_t first, const int64_t[::1] lo, const int64_t[::1] hi,
               const int64_t[::1] counts, outputs):
@@ -368,13 +382,13 @@ cdef class Forest:
     cdef object lower(self, Output what, const void* part, int64_t n):
         cdef Cell out
         cdef Wanted wanted
-        cdef bint is_float = self.state.how.source == FLOAT or what in (MEAN, VAR, STD)
+        cdef bint is_float = gives_float(what, self.state.how.source)
         wanted.what = what
         wanted.ddof = n
         wanted.counts = &n
         wanted.out = &out
         if self.ops.lower(&self.state.how, &wanted, part, 1) >= 0:
-            raise OverflowError("the sum does not fit in 64 bits")
+            raise OverflowError(f"the {self.monoid.rstrip('s')} does not fit in 64 bits")
         if what == VALUE:
             return <object> <PyObject*> out.i
         return cell_to_python(out, is_float, self.state.how.source == UINT)

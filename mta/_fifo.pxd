@@ -2,12 +2,23 @@
 """A window under one algorithm: values, arrays, policies and bytes; see ``_fifo.pyx``."""
 from libc.stdint cimport int64_t, uint8_t
 
+from mta._decide cimport Chain
+from mta._fifo_policies cimport FifoSearch
 from mta._fifo_values cimport FifoValues
 from mta._monoids cimport Cell
-from mta._search cimport Search
+from mta._search cimport Decider
 
 
 cdef class Fifo(FifoValues):
+    cdef Decider decider(self, policy)
+    cdef object checked_policy(self, policy)
+    cdef object pairs(self)
+    cdef object chain_of(self, policies)
+    cdef object slide_while_one(self, value, policies)
+    cdef int64_t run_while(self, const int64_t[::1] cells, const uint8_t[::1] mask, Chain chain,
+                           tuple policies, int64_t[::1] counts, int64_t[::1] out) except -2
+    cdef int64_t decide_rows(self, Chain chain, const Cell* raw, const uint8_t* valid, int64_t start,
+                             int64_t stop, char* parts, int64_t* counts, bint decided) except -1 nogil
     cdef FifoSearch search(self, policy)
     cdef int fill(self, const Cell* values, const uint8_t* valid, int64_t n) except -1 nogil
     cdef object slide_one(self, value, int64_t keep)
@@ -28,12 +39,3 @@ cdef class Fifo(FifoValues):
     cdef int check_places(self) except -1
     cdef int load_parts(self, list stored, int64_t rows) except -1
     cdef int load_nulls(self, found) except -1
-
-
-cdef class FifoSearch(Search):
-    cdef Fifo fifo
-    # Partials want their place aligned, which it is here and would not be within the object.
-    cdef bytearray old     # the prefix, and
-    cdef bytearray more    # the same and one node
-
-    cdef int extend(self, int level, void* part) except -1

@@ -5,19 +5,24 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
-from mta._core cimport CHUNK, MAX_LEVELS, MAX_PART, Lowering
+from mta._core cimport CHUNK, MAX_PART, gives_float
+from mta._decide cimport Chain, make_decider
+from mta._fifo_policies cimport FifoGuide, FifoSearch, Lowered, base_of
 from mta._fifo_state cimport NAMED, FifoState
 from mta._inside cimport REAL
 from mta._many cimport as_array, is_array, plain_cells
-from mta._monoids cimport EXTREME, INT, MEAN, SUM, Boxed, Cell, Extreme, IntSum
+from mta._monoids cimport GEOMETRIC_MEAN, MEAN, Boxed, Cell, Extreme
 from mta._pushed cimport RAISE, WRAP
 from mta._rings cimport ring_item
+from mta._search cimport UNDECIDED, Decider
 
 import numpy as np
 
 from mta._fifo_bytes import partials_of_bytes, partials_to_bytes
 from mta._fifo_values import TYPES
+from mta.durations import Duration
 from mta.errors import DataError, SnapshotError, SpecError
+from mta.policies import AtMost, Last, OfAnswer, Ready, SinceLongestRun
 from mta.snapshot import seal, unseal
 
 cdef int64_t STORED = 9    # integers of the state in a snapshot
@@ -29,7 +34,7 @@ cdef class Fifo(FifoValues):
     Parameters
     ----------
     agg : an aggregate with a partial of constant size: count, sum, mean, min, max, any, all, var,
-        std, or a monoid of your own (``agg.monoid``)
+        std, product, geometric_mean, longest_run, or a monoid of your own (``agg.monoid``)
     type : "float" or "int", of the values; None: that of the first one. Ints are exact
     keep_values : whether TwoStacks and DABALite keep what `evict_while` needs
     """
@@ -44,36 +49,58 @@ cdef class Fifo(FifoValues):
         ----------
         policy : ``policy(total, old) -> bool``; `total` is the answer over the window, `old` over
             some of its oldest values. It has to be monotone: where a run goes, every shorter one does.
-            Whatever it says, the search ends, and ends within the window.
+            Whatever it says, the search ends, and ends within the window. Or a ready-made one, which
+            names no answer: ``mta.last(n)``, ``mta.since_max()``, ``mta.at_most(10)`` ...
 
-        Calls of the policy: O(log n) with FlatFAT, LogMTA and AMTA, 3 where one value goes; else one
-        per value that goes and 2.
+        Calls of the policy: O(log k) with FlatFAT, LogMTA and AMTA where k values go, 3 where one
+        does; else one per value that goes and 2. ``mta.at_most`` asks the window itself, which lets
+        its values go one by one, or, with LogMTA and AMTA, a long run of them in O(log^2 n) combines.
 
         Raises
         ------
         PolicyError
             The policy is not monotone. The window is as it was, as it is whatever the policy raises.
         SpecError
-            TwoStacks and DABALite keep no values, unless told to.
+            TwoStacks and DABALite keep no values, unless told to. A ready-made policy is over another
+            aggregate, or over times.
         """
         self.check_idle()
-        if self.algorithm in ("TwoStacks", "DABALite") and not self.keep_values:
-            raise SpecError(f"{self.algorithm}: evict_while needs values, and it keeps suffixes only; "
-                            f"{self.algorithm}(..., keep_values=True) keeps both")
+        rule = self.checked_policy(policy)
         if self.state.front == self.state.back or self.ops == NULL:
             return 0
-        cdef FifoSearch search = self.search(policy)
-        cdef int64_t front
+        cdef Decider decider = self.decider(rule)
+        cdef int64_t front, begun = self.state.front
         self.busy = True
         try:
-            front = search.first_kept()
+            front = decider.decide(base_of(&self.state), self.state.front, self.state.back)
         finally:
             self.busy = False
-        if front == self.state.front:
-            return 0
-        gone = front - self.state.front
-        self.evict_to(front)
-        return gone
+        if front > begun:
+            self.evict_to(front)
+        return front - begun
+
+    cdef object checked_policy(self, policy):
+        """A policy that this window can ask."""
+        if isinstance(policy, Last) and isinstance(policy.range, Duration):
+            raise SpecError(f"policy: values of mta.fifo have no times; {policy!r} is for mta.Window")
+        if isinstance(policy, OfAnswer):
+            policy.place(self.pairs(), True)
+        elif not callable(policy) and not isinstance(policy, Last):
+            raise SpecError(f"policy: {policy!r} is neither a function nor one of mta.policies")
+        asks = not isinstance(policy, (Last, AtMost, SinceLongestRun))
+        if asks and self.algorithm in ("TwoStacks", "DABALite") and not self.keep_values:
+            raise SpecError(f"{self.algorithm}: evict_while needs values, and it keeps suffixes only; "
+                            f"{self.algorithm}(..., keep_values=True) keeps both")
+        return policy
+
+    cdef object pairs(self):
+        return ((self.agg.default_name, self.agg),)
+
+    cdef Decider decider(self, policy):
+        """What asks the policy."""
+        if isinstance(policy, Ready):
+            return make_decider(policy, FifoGuide(self), self.pairs(), [self.answer], None)
+        return self.search(policy)
 
     cdef FifoSearch search(self, policy):
         return FifoSearch(self, policy, self.query())
@@ -132,7 +159,7 @@ cdef class Fifo(FifoValues):
         out = np.empty(len(cells), np.int64)
         counts = self.counts_of(mask, len(cells), keep)
         if self.run(cells, mask, keep, counts, out) >= 0 and self.answer.overflow == RAISE:
-            raise OverflowError(f"{self.answer.name}: the sum does not fit in 64 bits")
+            raise OverflowError(f"{self.answer.name}: the {self.agg.fn} does not fit in 64 bits")
         return self.finished(out, counts)
 
     cdef object slide_one(self, value, int64_t keep):
@@ -141,40 +168,116 @@ cdef class Fifo(FifoValues):
             self.evict_to(self.state.back - keep)
         return self.query()
 
+    def slide_while(self, array, *policies):
+        """For every value: insert it, `evict_while` by each of the policies in turn, query. The answers
+        as an array.
+
+        Null answers are NaN, and masked among integers. Numbers are slid over in one compiled loop,
+        without the GIL: with ready-made policies (``mta.last(n)``, ``mta.since_max()`` ...), and with
+        a function where numba compiles it, as ``mta.policy`` tells.
+
+        Raises
+        ------
+        OverflowError
+            An integer sum does not fit in 64 bits; the array has been taken in all the same.
+
+        Whatever a policy raises: the values before have been slid over; that one is inside.
+        """
+        self.check_idle()
+        for policy in policies:
+            self.checked_policy(policy)
+        given = self.cells_of(array)
+        chain = self.chain_of(policies) if given is not None else None
+        if chain is None:
+            return as_array([self.slide_while_one(value, policies) for value in array.tolist()])
+        cells, mask = given
+        out, counts = np.empty(len(cells), np.int64), np.empty(len(cells), np.int64)
+        if self.run_while(cells, mask, chain, policies, counts, out) >= 0 and self.answer.overflow == RAISE:
+            raise OverflowError(f"{self.answer.name}: the {self.agg.fn} does not fit in 64 bits")
+        return self.finished(out, counts)
+
+    cdef object chain_of(self, policies):
+        """The policies as one decider; None where Python has to be asked."""
+        guide = FifoGuide(self)
+        deciders = [make_decider(policy, guide, self.pairs(), [self.answer], None) for policy in policies]
+        if None in deciders:
+            return None
+        return Chain(guide, deciders or [Decider()])
+
+    cdef object slide_while_one(self, value, policies):
+        self.insert(value)
+        for policy in policies:
+            self.evict_while(policy)
+        return self.query()
+
+    cdef int64_t run_while(self, const int64_t[::1] cells, const uint8_t[::1] mask, Chain chain, tuple policies,
+                           int64_t[::1] counts, int64_t[::1] out) except -2:
+        cdef int64_t n = cells.shape[0], start = 0, stop, end, failed = -1, lost
+        cdef const uint8_t* valid = &mask[0] if mask is not None and n else NULL
+        cdef const Cell* raw = <const Cell*> &cells[0] if n else NULL
+        cdef int64_t* count = &counts[0] if n else NULL
+        cdef bint decided = False    # of the row `start`, which is inside
+        cdef Lowered lowered = Lowered(self, out, counts)
+        while start < n:
+            stop = min(start + CHUNK, n)
+            self.busy = True
+            try:
+                with nogil:
+                    end = self.decide_rows(chain, raw, valid, start, stop, lowered.parts, count, decided)
+            finally:
+                self.busy = False
+            lost = lowered.lower(start, end - start)
+            failed = lost if failed < 0 else failed
+            decided = end < stop
+            if decided:
+                for policy in policies[chain.decided:]:
+                    self.evict_while(policy)
+            start = end
+        return failed
+
+    cdef int64_t decide_rows(self, Chain chain, const Cell* raw, const uint8_t* valid, int64_t start,
+                             int64_t stop, char* parts, int64_t* counts, bint decided) except -1 nogil:
+        """Insert the rows [start, stop), let the policies decide, and query; the first row that they
+        could not decide, which is inside, or `stop`."""
+        cdef int64_t row, front
+        cdef bint there
+        for row in range(start, stop):
+            if not decided:
+                there = valid == NULL or valid[row] != 0
+                if not there:
+                    self.note_null(self.state.back)
+                self.ops.insert(&self.state, raw[row], there, NULL, NULL)
+                self.last_null += not there
+                front = chain.decide(base_of(&self.state), self.state.front, self.state.back)
+                if front == UNDECIDED:
+                    return row
+                self.ops.evict_to(&self.state, front, NULL, NULL)
+                self.first_null = self.null_from(front)
+            decided = False
+            self.ops.query(&self.state, parts, NULL)
+            parts += self.ops.size
+            counts[row] = self.count_to(self.state.back)
+        return stop
+
     cdef int64_t run(self, const int64_t[::1] cells, const uint8_t[::1] mask, int64_t keep,
                      int64_t[::1] counts, int64_t[::1] out) except -2:
-        cdef int64_t n = cells.shape[0], start = 0, step, failed = -1, i, lost
+        cdef int64_t n = cells.shape[0], start = 0, step, failed = -1, lost
         cdef const uint8_t* valid = &mask[0] if mask is not None and n else NULL
         cdef int64_t* count = &counts[0] if counts is not None and n else NULL
         cdef const Cell* raw = <const Cell*> &cells[0] if n else NULL
-        cdef bint wrap = self.answer.overflow == WRAP
         cdef int64_t begun = self.state.back
-        cdef Lowering lowering = Lowering([("sum", 0)])
-        lowering.answer_to([np.asarray(out)])
-        lowering.wanted[0].what = self.answer.what if self.plan_state is not None else SUM
-        lowering.wanted[0].ddof = self.answer.ddof
-        if self.answer.overflow != RAISE and not wrap:
-            lowering.wanted[0].what = MEAN    # of one: the nearest double of the sum
-        cdef void* parts = malloc(CHUNK * self.ops.size)
-        if parts == NULL:
-            raise MemoryError()
+        cdef Lowered lowered = Lowered(self, out, counts)
         self.busy = True
         try:
             with nogil:
                 while start < n:
                     step = min(<int64_t> CHUNK, n - start)
-                    self.step(raw + start, valid + start if valid != NULL else NULL, step, keep, parts,
-                              count + start if count != NULL else NULL)
-                    if wrap and self.monoid.state.how.source == INT:
-                        for i in range(step):
-                            out[start + i] = <int64_t> (<IntSum*> parts)[i].value
-                    else:
-                        lost = lowering.run(&self.monoid.ops[0], &self.monoid.state.how, parts, start,
-                                            step, count, count, count)
-                        failed = lost if failed < 0 else failed
+                    self.step(raw + start, valid + start if valid != NULL else NULL, step, keep,
+                              lowered.parts, count + start if count != NULL else NULL)
+                    lost = lowered.lower(start, step)
+                    failed = lost if failed < 0 else failed
                     start += step
         finally:
-            free(parts)
             self.note_nulls(valid, begun, self.state.back - begun)
             self.busy = False
         return failed
@@ -185,7 +288,7 @@ cdef class Fifo(FifoValues):
         if to_float:
             return np.ones(n, np.int64)
         nulls = mask is not None or self.first_null < self.last_null
-        if not nulls and self.answer.need <= min(keep, 1) and self.answer.what != MEAN:
+        if not nulls and self.answer.need <= min(keep, 1) and self.answer.what not in (MEAN, GEOMETRIC_MEAN):
             return None
         back = np.arange(self.state.back + 1, self.state.back + n + 1)
         front = np.maximum(back - keep, self.state.front)
@@ -204,7 +307,7 @@ cdef class Fifo(FifoValues):
         """Answers in their type; null where too few values count."""
         cdef bint to_float = self.answer.overflow != RAISE and self.answer.overflow != WRAP
         real = self.plan_state is not None and (
-            self.monoid.source == "float" or to_float or self.answer.what not in (SUM, EXTREME))
+            to_float or gives_float(self.answer.what, self.monoid.state.how.source))
         answers = out.view(np.float64) if real else out
         if self.answer.truth:
             answers = out.astype(np.bool_)
@@ -423,34 +526,4 @@ cdef class Fifo(FifoValues):
         for position in found.tolist():
             self.note_null(position)
             self.last_null += 1
-        return 0
-
-
-cdef class FifoSearch(Search):
-    """How far a policy lets the front of a Fifo go."""
-
-    def __cinit__(self, Fifo fifo, policy, total):
-        cdef FifoState* s = &fifo.state
-        self.fifo = fifo
-        self.policy = policy
-        self.total = total
-        self.front = self.row = s.front
-        self.back = s.back
-        self.base = 0 if s.places else s.forest.base
-        self.longest = MAX_LEVELS if fifo.ops.tree else 0
-        self.old, self.more = bytearray(MAX_PART), bytearray(MAX_PART)
-        fifo.monoid.ops.identity(&s.how, <char*> self.old)
-
-    cdef object longer(self, int level):
-        cdef char* part = self.more
-        self.more[:] = self.old
-        self.extend(level, part)
-        return self.fifo.lower(part, self.fifo.count_to(self.row + (<int64_t> 1 << level)))
-
-    cdef int extend(self, int level, void* part) except -1:
-        """Append the node of this level that starts at `row`."""
-        return self.fifo.ops.extend(&self.fifo.state, level, self.row, part, NULL)
-
-    cdef int accept(self) except -1:
-        self.old, self.more = self.more, self.old
         return 0

@@ -16,7 +16,7 @@ from mta._fifo_trees cimport (
     leaf_of, log_evict_to, log_insert, node, tree_query,
 )
 from mta._monoids cimport (
-    Boxed, Extreme, FloatSum, IntSum, Moments, Part, combine, identity, lift,
+    Boxed, Extreme, FloatSum, IntSum, Moments, Part, Products, Runs, combine, identity, lift,
 )
 from mta._rings cimport Ring, ring_bytes, ring_item, ring_release, ring_room
 
@@ -273,9 +273,9 @@ ctypedef int (*build_t)(FifoState*, Ring*, int, int64_t, int64_t, const void*, c
 ctypedef int (*join_t)(FifoState*, void*, const void*, const void*) except -1 nogil
 ctypedef void* (*part_at_t)(FifoState*, int64_t, bint, const void*, const void*) noexcept nogil
 
-PARTS = ("int", "float", "extreme", "moments", "object")
+PARTS = ("int", "float", "extreme", "moments", "runs", "products", "object")
 ALGORITHMS = ("Recompute", "SubtractOnEvict", "TwoStacks", "DABA", "DABALite", "FlatFAT", "LogMTA", "AMTA")
-cdef FifoOps TABLES[8][5]
+cdef FifoOps TABLES[8][7]
 
 
 cdef FifoOps ops_of(Part* tag, Algorithm* a) noexcept:
@@ -301,7 +301,9 @@ cdef void fill_tables(FifoOps* ops, Algorithm* a) noexcept:
     ops[1] = ops_of(<FloatSum*> NULL, a)
     ops[2] = ops_of(<Extreme*> NULL, a)
     ops[3] = ops_of(<Moments*> NULL, a)
-    ops[4] = ops_of(<Boxed*> NULL, a)
+    ops[4] = ops_of(<Runs*> NULL, a)
+    ops[5] = ops_of(<Products*> NULL, a)
+    ops[6] = ops_of(<Boxed*> NULL, a)
 
 
 fill_tables(TABLES[0], <Recompute*> NULL)

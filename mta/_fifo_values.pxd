@@ -34,12 +34,12 @@ cdef class FifoValues:
     cdef int take_type(self, int kind) except -1
     cdef int insert_number(self, value) except -1
     cdef int insert_cell(self, Cell raw, bint valid) except -1
-    cdef int note_null(self, int64_t position) except -1
+    cdef int note_null(self, int64_t position) except -1 nogil
     cdef object lift_user(self, value)
     cdef object insert_part(self, list parts)
     cdef int evict_to(self, int64_t front) except -1
-    cdef int64_t null_from(self, int64_t position) except -1
-    cdef int64_t count_to(self, int64_t to) except -1
+    cdef int64_t null_from(self, int64_t position) except -1 nogil
+    cdef int64_t count_to(self, int64_t to) except -1 nogil
     cdef object lower(self, const void* part, int64_t count)
     cdef int sweep(self) except -1
 

@@ -11,7 +11,7 @@ from mta._monoids cimport SUM, Boxed, Cell, Extreme
 from mta._pushed cimport Answer, make_answer
 from mta._rings cimport ring_bytes, ring_grow, ring_item, ring_release, ring_room
 
-from mta._pushed import has_forest, make_column
+from mta._pushed import has_partial, make_column
 from mta.errors import DataError, PolicyError, SpecError
 from mta.functions import Aggregate
 from mta.plan import make_plan
@@ -56,9 +56,10 @@ cdef class FifoValues:
 
     cdef int check_monoid(self, state) except -1:
         invertible = state is None or state.name == "sum"
-        if self.user is None and state is not None and not has_forest(state):
+        if self.user is None and state is not None and not has_partial(state):
             raise SpecError(f"agg: {self.agg!r} has no partial of constant size here; sum, mean, min, max, "
-                            "any, all, var, std and count have, and agg.monoid makes others")
+                            "any, all, var, std, product, geometric_mean, longest_run and count have, and "
+                            "agg.monoid makes others")
         if self.algorithm == "SubtractOnEvict" and not invertible:
             raise SpecError(f"SubtractOnEvict: {self.agg!r} has no inverse: what leaves can't be taken out "
                             "again; TwoStacks, DABA and AMTA need none")
@@ -96,9 +97,7 @@ cdef class FifoValues:
         if self.plan_state is None:
             return Forest("sum", "int"), "int"
         source = "float" if self.column.type == REAL else "int"
-        kind = source if self.plan_state.name == "sum" else "moments"
-        if self.plan_state.name in ("min", "max"):
-            kind = "extreme"
+        kind = {"sum": source, "min": "extreme", "max": "extreme"}.get(self.plan_state.name, self.plan_state.name)
         if self.algorithm == "SubtractOnEvict" and kind == "float":
             raise DataError("SubtractOnEvict: a sum of floats has no exact inverse, so that values would "
                             "leave traces; ints have one, and TwoStacks, DABA and AMTA need none")
@@ -180,7 +179,7 @@ cdef class FifoValues:
         self.last_null += not valid
         return 0
 
-    cdef int note_null(self, int64_t position) except -1:
+    cdef int note_null(self, int64_t position) except -1 nogil:
         """Write it down; it counts when `last_null` does."""
         cdef Extreme* at
         if self.last_null - self.first_null == self.nulls.places:
@@ -248,7 +247,7 @@ cdef class FifoValues:
         self.sweep()
         return 0
 
-    cdef int64_t null_from(self, int64_t position) except -1:
+    cdef int64_t null_from(self, int64_t position) except -1 nogil:
         """The first null inside that is not before this position: O(log nulls)."""
         cdef int64_t lo = self.first_null, hi = self.last_null, middle
         while lo < hi:
@@ -273,7 +272,7 @@ cdef class FifoValues:
             self.busy = False
             self.sweep()
 
-    cdef int64_t count_to(self, int64_t to) except -1:
+    cdef int64_t count_to(self, int64_t to) except -1 nogil:
         """How many values before this position are not null."""
         return to - self.state.front - (self.null_from(to) - self.first_null)
 

@@ -8,10 +8,10 @@ from libc.math cimport isnan
 from libc.stdint cimport INT64_MIN, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 
-from mta._core cimport CHUNK, MAX_PART
+from mta._core cimport CHUNK, MAX_PART, Forest, gives_float
 from mta._held cimport Held
 from mta._inside cimport INTEGER, REAL, UNKNOWN, InputState, RawColumn, Times
-from mta._monoids cimport EXTREME, SUM, Cell, Wanted
+from mta._monoids cimport Cell, Source, Wanted
 from mta._pushed cimport RAISE, Answer, KernelState, Room, StateForest
 from mta._vector cimport Vector
 
@@ -308,12 +308,6 @@ cdef int64_t find_fronts(Held window, int64_t most, int64_t start, int64_t stop,
 cdef class Slots:
     """Where one answer of many windows goes."""
 
-    cdef Answer answer
-    cdef object values
-    cdef object valid
-    cdef Cell* cells
-    cdef uint8_t* there
-
     def __cinit__(self, Answer answer, Held window, int64_t rows):
         cdef int64_t[::1] view
         cdef uint8_t[::1] bytes
@@ -323,6 +317,13 @@ cdef class Slots:
         view, bytes = self.values.view(np.int64), self.valid
         self.cells = <Cell*> &view[0] if rows else NULL
         self.there = &bytes[0] if rows else NULL
+
+    cdef int put(self, int64_t place, value) except -1:
+        """An answer that was given by itself."""
+        self.there[place] = value is not None
+        if value is not None:
+            self.values[place] = value
+        return 0
 
     cdef object answers(self):
         """As mta gives arrays: null is NaN, and masked where there is none."""
@@ -337,13 +338,14 @@ cdef class Slots:
 
 cdef object answer_type(Answer answer, Held window):
     """Of numbers; the columns have their types by now."""
+    cdef Source source
     if answer.kernel >= 0:
         state = <KernelState> window.kernels[answer.kernel]
         return (<Room> (<KernelState> state).rooms[answer.place]).room.dtype
     if answer.state < 0:
         return np.int64
-    whole = answer.what == SUM or answer.what == EXTREME
-    return np.int64 if whole and answer.input.column.type == INTEGER else np.float64
+    source = (<StateForest> window.forests[answer.state]).forest.state.how.source
+    return np.float64 if gives_float(answer.what, source) else np.int64
 
 
 cdef int answer_rows(Held window, list out, const int64_t[::1] lo, const int64_t[::1] hi, int64_t start,
@@ -367,30 +369,38 @@ cdef int answer_rows(Held window, list out, const int64_t[::1] lo, const int64_t
 cdef int answer_forests(Held window, list out, const int64_t* lo, const int64_t* hi, int64_t place,
                         int64_t n, void* parts, int64_t[::1] counts) except -1:
     cdef StateForest state
+    cdef int number = 0
+    lower_answers(window, out, -1, lo, hi, place, n, NULL, counts)
+    for state in window.forests:
+        state.forest.ops.slide(&state.forest.state, cells_of(state.input), mask_of(state.input), 0, lo,
+                               hi, n, parts)
+        lower_answers(window, out, number, lo, hi, place, n, parts, counts)
+        number += 1
+    return 0
+
+
+cdef int lower_answers(Held window, list out, int number, const int64_t* lo, const int64_t* hi, int64_t place,
+                       int64_t n, const void* parts, int64_t[::1] counts) except -1:
+    """The answers of the forest of this number, from its partials over n windows; -1: those that count
+    rows."""
+    cdef Forest forest = (<StateForest> window.forests[number]).forest if number >= 0 else None
     cdef Slots slots
     cdef Wanted wanted
-    cdef int number = -1
-    states = [None, *window.forests]    # None: answers that count rows
-    for state in states:
-        if state is not None:
-            state.forest.ops.slide(&state.forest.state, cells_of(state.input), mask_of(state.input), 0, lo,
-                                   hi, n, parts)
-        for slots in out:
-            if slots.answer.state != number or (number < 0 and slots.answer.kernel >= 0):
-                continue
-            count_rows(slots.answer.input, lo, hi, n, counts)
-            note_nulls(slots, counts, place, n)
-            if number < 0:
-                note_counts(slots, counts, place, n)
-                continue
-            wanted.what = slots.answer.what
-            wanted.ddof = slots.answer.ddof
-            wanted.lo = lo
-            wanted.hi = hi
-            wanted.counts = &counts[0]
-            wanted.out = slots.cells + place
-            state.forest.ops.lower(&state.forest.state.how, &wanted, parts, n)
-        number += 1
+    for slots in out:
+        if slots.answer.state != number or (number < 0 and slots.answer.kernel >= 0):
+            continue
+        count_rows(slots.answer.input, lo, hi, n, counts)
+        note_nulls(slots, counts, place, n)
+        if number < 0:
+            note_counts(slots, counts, place, n)
+            continue
+        wanted.what = slots.answer.what
+        wanted.ddof = slots.answer.ddof
+        wanted.lo = lo
+        wanted.hi = hi
+        wanted.counts = &counts[0]
+        wanted.out = slots.cells + place
+        forest.ops.lower(&forest.state.how, &wanted, parts, n)
     return 0
 
 

@@ -11,6 +11,8 @@ IntSum      sum, mean of integers        128-bit addition, exact                
 FloatSum    sum, mean of floats          two_sum, errors gathered in ``lo``             16
 Extreme     min, max                     the greater of two order-preserving keys       8
 Moments     var, std                     sums of (x - k) and (x - k)^2 as doubledoubles 56
+Runs        longest_run                  runs at both ends and the longest (_runs_part) 56
+Products    product, geometric_mean      mantissas as doubledoubles (_products_part)    32
 Boxed       any Python values            a Python callable                              8
 ==========  ===========================  =============================================  =========
 """
@@ -63,6 +65,31 @@ cdef extern from "_precise.h":
     void combine_moments "mta_combine_moments"(CMoments* out, const CMoments* a, const CMoments* b) nogil
 
 
+cdef extern from "_runs_part.h":
+    ctypedef struct RunsOf "mta_runs":
+        int64_t n
+        int64_t best
+    ctypedef struct Runs "mta_placed_runs":
+        RunsOf runs
+        int64_t before       # rows before the longest run
+    void runs_clear "mta_runs_clear"(RunsOf* out) nogil
+    void runs_of_key "mta_runs_of_key"(RunsOf* out, int64_t key) nogil
+    void runs_of_float "mta_runs_of_float"(RunsOf* out, double x) nogil
+    void combine_runs "mta_placed_runs_join"(Runs* out, const Runs* a, const Runs* b) nogil
+
+
+cdef extern from "_products_part.h":
+    ctypedef struct DDOfC "mta_dd":
+        double hi
+        double lo
+    ctypedef struct Products "mta_products":
+        double hi
+    void products_clear "mta_products_clear"(Products* out) nogil
+    void products_of_float "mta_products_of_float"(Products* out, double x) nogil
+    void products_of_int "mta_products_of_int"(Products* out, DDOfC x) nogil
+    void combine_products "mta_products_combine"(Products* out, const Products* a, const Products* b) nogil
+
+
 cdef struct Boxed:
     void* value
 
@@ -72,6 +99,8 @@ ctypedef fused Part:
     FloatSum
     Extreme
     Moments
+    Runs
+    Products
     Boxed
 
 
@@ -88,6 +117,9 @@ cdef enum Output:
     EXTREME
     VAR
     STD
+    RUN
+    PRODUCT
+    GEOMETRIC_MEAN
     VALUE
 
 
@@ -123,6 +155,11 @@ cdef inline int identity(const Lift* how, Part* out) except -1 nogil:
         out.k = dd(0.0, 0.0)
         out.s1 = dd(0.0, 0.0)
         out.s2 = dd(0.0, 0.0)
+    elif Part is Runs:
+        runs_clear(&out.runs)
+        out.before = 0
+    elif Part is Products:
+        products_clear(out)
     else:
         boxed_identity(how.ctx, out)
     return 0
@@ -150,6 +187,8 @@ cdef inline DD raw_as_dd(const Lift* how, Cell raw) noexcept nogil:
 
 
 cdef inline int lift(const Lift* how, Part* out, Cell raw) except -1 nogil:
+    cdef DD x
+    cdef DDOfC number
     if Part is IntSum:
         out.value = int128_from_u64(<uint64_t> raw.i) if how.source == UINT else <int128> raw.i
     elif Part is FloatSum:
@@ -168,6 +207,19 @@ cdef inline int lift(const Lift* how, Part* out, Cell raw) except -1 nogil:
         # Infinities and NaN poison the sums here, so that combine needs no case for them.
         out.s1 = dd(0.0 if isfinite(out.k.hi) else out.k.hi - out.k.hi, 0.0)
         out.s2 = out.s1
+    elif Part is Runs:
+        out.before = 0
+        if how.source == FLOAT:
+            runs_of_float(&out.runs, raw.f)
+        else:
+            runs_of_key(&out.runs, raw.i ^ how.flip)
+    elif Part is Products:
+        if how.source == FLOAT:
+            products_of_float(out, raw.f)
+        else:
+            x = raw_as_dd(how, raw)
+            number.hi, number.lo = x.hi, x.lo
+            products_of_int(out, number)
     else:
         boxed_lift(how.ctx, out, raw.i)
     return 0
@@ -186,6 +238,10 @@ cdef inline int combine(const Lift* how, Part* out, const Part* a, const Part* b
         out.key = a.key if a.key > b.key else b.key
     elif Part is Moments:
         combine_moments(<CMoments*> out, <const CMoments*> a, <const CMoments*> b)
+    elif Part is Runs:
+        combine_runs(out, a, b)
+    elif Part is Products:
+        combine_products(out, a, b)
     else:
         boxed_combine(how.ctx, out, a, b)
     return 0
@@ -206,4 +262,6 @@ cdef int64_t lower_int_sums(const Lift* how, const Wanted* w, const IntSum* part
 cdef int64_t lower_float_sums(const Lift* how, const Wanted* w, const FloatSum* parts, int64_t n) noexcept nogil
 cdef int64_t lower_extremes(const Lift* how, const Wanted* w, const Extreme* parts, int64_t n) noexcept nogil
 cdef int64_t lower_moments(const Lift* how, const Wanted* w, const Moments* parts, int64_t n) noexcept nogil
+cdef int64_t lower_runs(const Lift* how, const Wanted* w, const Runs* parts, int64_t n) noexcept nogil
+cdef int64_t lower_products(const Lift* how, const Wanted* w, const Products* parts, int64_t n) noexcept nogil
 cdef int64_t lower_boxed(const Lift* how, const Wanted* w, const Boxed* parts, int64_t n) noexcept nogil

@@ -17,6 +17,12 @@ cdef extern from "_precise.h":
                                        const int64_t* last, int64_t n, bint same, double* out) nogil
 
 
+cdef extern from "_products_part.h":
+    double product_of_floats "mta_product_of_floats"(const Products* part) nogil
+    bint product_of_ints "mta_product_of_ints"(const Products* part, bint is_unsigned, int64_t* out) nogil
+    double geometric_mean "mta_geometric_mean"(const Products* part, double n) nogil
+
+
 cdef extern from "_extremes.h":
     void keys_to_doubles "mta_keys_to_doubles"(int64_t* x, int64_t n, int64_t flip, int64_t nan_key) nogil
 
@@ -61,6 +67,26 @@ cdef int64_t lower_extremes(const Lift* how, const Wanted* w, const Extreme* par
 
 cdef int64_t lower_moments(const Lift* how, const Wanted* w, const Moments* parts, int64_t n) noexcept nogil:
     lower_spread(<const CMoments*> parts, n, w.ddof, w.what == STD, &w.out.f)
+    return -1
+
+
+cdef int64_t lower_runs(const Lift* how, const Wanted* w, const Runs* parts, int64_t n) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        w.out[i].i = parts[i].runs.best
+    return -1
+
+
+cdef int64_t lower_products(const Lift* how, const Wanted* w, const Products* parts, int64_t n) noexcept nogil:
+    cdef int64_t i, count
+    for i in range(n):
+        if w.what == GEOMETRIC_MEAN:
+            count = count_at(w, i)
+            w.out[i].f = geometric_mean(&parts[i], <double> count) if count > 0 else NAN
+        elif how.source == FLOAT:
+            w.out[i].f = product_of_floats(&parts[i])
+        elif not product_of_ints(&parts[i], how.source == UINT, &w.out[i].i):
+            return i
     return -1
 
 

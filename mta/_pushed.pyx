@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint64_t
 from mta._core cimport Forest, find_output
 from mta._inside cimport ITEM, REAL, InputState, RawColumn
 from mta._kernel cimport Counter, Kernel, Lists
-from mta._monoids cimport EXTREME, MEAN, Cell, IntSum, Wanted
+from mta._monoids cimport EXTREME, MEAN, PRODUCT, Cell, IntSum, Wanted
 from mta._python_kernel import PythonKernel
 from mta._user cimport UserKernel
 from mta._vector cimport Vector
@@ -191,7 +191,8 @@ cdef class Answer:
         try:
             value = forest.lower(self.what, part, self.ddof if self.ddof >= 0 else count)
         except OverflowError:
-            raise OverflowError(f"{self.name}: the sum does not fit in 64 bits") from None
+            what = "product" if self.what == PRODUCT else "sum"
+            raise OverflowError(f"{self.name}: the {what} does not fit in 64 bits") from None
         return value != 0 if self.truth else value
 
     cdef double lower_float(self, Forest forest, const void* part, int64_t count) noexcept:
@@ -229,8 +230,14 @@ cdef Answer make_answer(output, dict inputs, list states, list kernels):
 
 
 def has_forest(state):
-    """Whether the state is a monoid of the forest; the others are kept by a batch kernel."""
-    return state.name in ("sum", "min", "max", "moments") and state.numerics == "compensated"
+    """Whether a pushed window keeps the state in a forest, as its answers are then those of `rolling`;
+    the others are kept by a batch kernel."""
+    return state.name in ("sum", "min", "max", "moments", "runs") and state.numerics == "compensated"
+
+
+def has_partial(state):
+    """Whether the state has a partial of constant size."""
+    return has_forest(state) or state.name == "products"
 
 
 def make_column(str name, plan):

@@ -13,8 +13,8 @@ enum { MTA_SHORT_ROWS = 32, MTA_SHORT_LEVELS = 6, MTA_SHORT_BLOCKS = 8 };
 
 /* By level and row of the block; a column is a block. */
 typedef struct {
-    double hi[MTA_SHORT_LEVELS * MTA_BLOCK * MTA_SHORT_BLOCKS];
-    double lo[MTA_SHORT_LEVELS * MTA_BLOCK * MTA_SHORT_BLOCKS];
+    double hi[MTA_SHORT_LEVELS * MTA_SUM_BLOCK * MTA_SHORT_BLOCKS];
+    double lo[MTA_SHORT_LEVELS * MTA_SUM_BLOCK * MTA_SHORT_BLOCKS];
 } mta_table;
 
 /* And where the parts of a window stand in them: by its first row, of the 32 of two blocks, and its
@@ -26,7 +26,7 @@ typedef struct {
 } mta_short_sums;
 
 MTA_INLINE int64_t mta_slot(int64_t level, int64_t row) {
-    return (level * MTA_BLOCK + (row & 15)) * MTA_SHORT_BLOCKS + (row >> 4);
+    return (level * MTA_SUM_BLOCK + (row & 15)) * MTA_SHORT_BLOCKS + (row >> 4);
 }
 
 MTA_INLINE void mta_table_put(mta_table *t, int level, int row, int k, const mta_sum4 *x) {
@@ -208,17 +208,17 @@ MTA_INLINE void mta_short_join(int wide, const mta_short_sums *s, int64_t f, int
    block apart are split alike, so four of them go at once. */
 MTA_INLINE void mta_short_steady(int wide, const mta_short_sums *s, int64_t f, int64_t length,
                                  int64_t skew, int64_t n, double *out, double *out_lo) {
-    int64_t i, j, first = f & -MTA_BLOCK, suffix[MTA_BLOCK], prefix[MTA_BLOCK], k = 0;
-    mta_sum4 x[MTA_BLOCK];
-    for (j = 0; j < MTA_BLOCK; j++)
+    int64_t i, j, first = f & -MTA_SUM_BLOCK, suffix[MTA_SUM_BLOCK], prefix[MTA_SUM_BLOCK], k = 0;
+    mta_sum4 x[MTA_SUM_BLOCK];
+    for (j = 0; j < MTA_SUM_BLOCK; j++)
         mta_short_parts(s, first + j, first + j + length, skew, &suffix[j], &prefix[j]);
-    for (i = first - f; i < n; i += 4 * MTA_BLOCK, k += 4) {
-        for (j = 0; j < 4 * MTA_BLOCK; j += 8) __builtin_prefetch(out + i + j + MTA_SOON_OUT, 1);
-        for (j = 0; j < MTA_BLOCK; j++) {
+    for (i = first - f; i < n; i += 4 * MTA_SUM_BLOCK, k += 4) {
+        for (j = 0; j < 4 * MTA_SUM_BLOCK; j += 8) __builtin_prefetch(out + i + j + MTA_SOON_OUT, 1);
+        for (j = 0; j < MTA_SUM_BLOCK; j++) {
             mta_short_join(wide, s, suffix[j] + k, prefix[j] + k, &x[j]);
             if (!out_lo) mta_lower_four(&x[j], &x[j].hi);
         }
-        for (j = 0; j < MTA_BLOCK; j += 4) {
+        for (j = 0; j < MTA_SUM_BLOCK; j += 4) {
             mta_put_rows(&x[j].hi, &x[j + 1].hi, &x[j + 2].hi, &x[j + 3].hi, i + j, n, out);
             if (out_lo)
                 mta_put_rows(&x[j].lo, &x[j + 1].lo, &x[j + 2].lo, &x[j + 3].lo, i + j, n, out_lo);
@@ -249,7 +249,7 @@ MTA_INLINE void mta_short_answers_body(int wide, const mta_short_sums *s, int64_
                                        double *out, double *out_lo) {
     int64_t i = 0;
     mta_sum4 x;
-    if (steady && hi[0] - lo[0] <= MTA_BLOCK) {
+    if (steady && hi[0] - lo[0] <= MTA_SUM_BLOCK) {
         if (out_lo)
             mta_short_steady(wide, s, lo[0] - first, hi[0] - lo[0], skew, n, out, out_lo);
         else

@@ -1,14 +1,17 @@
 """StoredFifo: a window of ``mta.fifo`` whose nodes live on a store, all but O(log n) of them."""
 from libc.stdint cimport int64_t, uint8_t
 
-from mta._fifo cimport Fifo, FifoSearch
+from mta._fifo cimport Fifo
 from mta._fifo_ops cimport fifo_bytes
-from mta._monoids cimport MEAN, Boxed, Cell
+from mta._fifo_policies cimport FifoSearch
+from mta._monoids cimport GEOMETRIC_MEAN, MEAN, Boxed, Cell
+from mta._search cimport Decider
 from mta._tiers cimport Tiers
 
 import numpy as np
 
 from mta.errors import SpecError, SnapshotError, StoreError
+from mta.policies import AtMost, SinceExtreme, SinceLongestRun
 from mta.stores import Store, open_store
 
 cdef enum:
@@ -105,8 +108,9 @@ cdef class StoredFifo(Fifo):
         Fifo.evict_to(self, front)
         return 0
 
-    cdef int64_t null_from(self, int64_t position) except -1:
-        return self.tiers.nulls_before(position - self.state.forest.base)
+    cdef int64_t null_from(self, int64_t position) except -1 nogil:
+        with gil:
+            return self.tiers.nulls_before(position - self.state.forest.base)
 
     def query(self):
         """The answer over the values inside; null is None."""
@@ -121,6 +125,30 @@ cdef class StoredFifo(Fifo):
         self.monoid.context.keep = self.tiers.live()
         self.swept = len(self.monoid.context.keep)
         return 0
+
+    def evict_while(self, policy):
+        """As with every `Fifo`; by ``mta.at_most`` values go one by one."""
+        if not isinstance(policy, AtMost):
+            return Fifo.evict_while(self, policy)
+        self.check_idle()
+        self.checked_policy(policy)
+        begun = self.state.front
+        while self.state.front < self.state.back:
+            sum = self.query()
+            if sum is None or sum <= policy.total:
+                break
+            self.evict_to(self.state.front + 1)
+        return self.state.front - begun
+
+    cdef Decider decider(self, policy):
+        if isinstance(policy, SinceExtreme):
+            return self.search(policy)    # reads the nodes that it asks for
+        if isinstance(policy, SinceLongestRun) and self.state.forest.split < 0:
+            self.query()
+        return Fifo.decider(self, policy)
+
+    cdef object chain_of(self, policies):
+        return None    # every step may read and write
 
     cdef FifoSearch search(self, policy):
         cdef StoredSearch search = StoredSearch(self, policy, self.query())
@@ -218,7 +246,7 @@ cdef class StoredFifo(Fifo):
     cdef object counts_of(self, mask, int64_t n, int64_t keep):
         """Filled in by `step`; None where nobody asks."""
         nulls = mask is not None or self.tiers.counting
-        if not nulls and self.answer.need <= min(keep, 1) and self.answer.what != MEAN:
+        if not nulls and self.answer.need <= min(keep, 1) and self.answer.what not in (MEAN, GEOMETRIC_MEAN):
             return None
         return np.ones(n, np.int64)
 

@@ -9,7 +9,7 @@
 
 #include "_double_pairs.h"
 
-enum { MTA_BLOCK = 16, MTA_STRETCH = 16, MTA_TASKS = 20, MTA_COLUMNS = MTA_TASKS + 4 };
+enum { MTA_SUM_BLOCK = 16, MTA_STRETCH = 16, MTA_TASKS = 20, MTA_COLUMNS = MTA_TASKS + 4 };
 
 /* Compensated sums, high and low parts apart: one of each of some blocks, or of each of their rows.
    There a column is a block; rows at the same place of their blocks stand side by side. */
@@ -17,8 +17,8 @@ typedef struct {
     double hi[MTA_TASKS], lo[MTA_TASKS];
 } mta_sums;
 typedef struct {
-    double hi[MTA_BLOCK * MTA_COLUMNS] __attribute__((aligned(64)));
-    double lo[MTA_BLOCK * MTA_COLUMNS] __attribute__((aligned(64)));
+    double hi[MTA_SUM_BLOCK * MTA_COLUMNS] __attribute__((aligned(64)));
+    double lo[MTA_SUM_BLOCK * MTA_COLUMNS] __attribute__((aligned(64)));
 } mta_row_sums;
 
 /* Where the sum of a row stands, counted from the first row of the first block. */
@@ -290,7 +290,7 @@ MTA_INLINE void mta_join_steady(int wide, const mta_row_sums *suffix, int64_t fr
                                 const mta_row_sums *prefix, int64_t to, int64_t n, double *out,
                                 double *out_lo) {
     int64_t i, j, turn;
-    mta_sum4 x[MTA_BLOCK];
+    mta_sum4 x[MTA_SUM_BLOCK];
     for (i = -(from & 15); i < n; i += 64) {
         turn = 16 - ((to + i) & 15); /* here the back moves on to the next column */
         mta_join_rows(wide, suffix, mta_place(from + i), prefix, mta_place(to + i), 0, turn, x);

@@ -47,7 +47,7 @@ cdef extern from "_sum_blocks.h":
         double* hi
         double* lo
     enum:
-        BLOCK "MTA_BLOCK"
+        BLOCK "MTA_SUM_BLOCK"
         STRETCH "MTA_STRETCH"
         TASKS "MTA_TASKS"
     void block_sums "mta_block_sums"(const double** rows, double* hi, double* lo) nogil

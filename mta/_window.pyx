@@ -4,12 +4,16 @@ from libc.math cimport isnan
 from libc.stdint cimport int64_t
 
 from mta._core cimport MAX_PART, ForestOps, ForestState
+from mta._decide cimport make_decider
+from mta._deciding cimport ForestsGuide, decide_arrays
 from mta._held cimport Held
 from mta._inside cimport REAL, InputState, RawColumn, Times
-from mta._many cimport as_array, insert_arrays, is_array, is_plain, plain_arrays, push_arrays, read_arrays
+from mta._many cimport (
+    as_array, insert_arrays, is_array, is_plain, plain_arrays, push_arrays, read_arrays, settle_types,
+)
 from mta._monoids cimport Cell
 from mta._pushed cimport Answer, KernelState, StateForest, make_answer
-from mta._search cimport WindowSearch
+from mta._search cimport Decider, WindowSearch
 
 import json
 from collections import namedtuple
@@ -21,7 +25,7 @@ from mta.durations import Duration
 from mta.errors import DataError, PolicyError, SnapshotError, SpecError
 from mta.functions import Aggregate, named
 from mta.plan import make_plan
-from mta.policies import Last
+from mta.policies import Last, OfAnswer, Ready
 from mta.snapshot import seal, unseal
 
 cdef extern from "_push_call.h":
@@ -39,7 +43,8 @@ cdef class Window(Held):
     Parameters
     ----------
     aggs : a dict of aggregates by name, or one aggregate, like ``agg.max("x")``
-    policy : ``mta.last("1h")``, ``mta.last(1024)``, or ``policy(total, old) -> bool``
+    policy : ``mta.last("1h")``, ``mta.last(1024)``, ``mta.since_max("top")`` or another ready-made one,
+        or ``policy(total, old) -> bool``
         What goes when a row is pushed; see ``mta.policies``. None: nothing, until `evict`.
 
     A row is given by name (``push(x=1.5, ts=...)`` or ``push({"x": 1.5, "ts": ...})``) or, where
@@ -50,7 +55,8 @@ cdef class Window(Held):
 
     Rows may come many at once, an array for each value (``push(x=np.array([...]), ts=...)``): `push`
     then gives arrays, with the answers after every row. They and the window are what pushing one by
-    one makes of them; over numbers, with ``mta.last`` or no policy, without a Python object per row.
+    one makes of them; over numbers without a Python object per row, unless the policy is a function
+    that can't be compiled (``mta.policy`` tells why).
 
     Answers are a named tuple, or the bare answer where `aggs` is one aggregate. They are the same
     doubles that ``mta.rolling`` gives for the same rows.
@@ -60,7 +66,7 @@ cdef class Window(Held):
     (quantiles, counts of values, products, moments of higher order, ...) is kept by the kernels of
     `rolling`, at their cost a row, amortised: O(log n) for quantiles, with no longer step, O(1) for
     most. They let a row go when they are asked next; until then, and for one window at most, it is
-    kept. A function as policy costs O(k log k) rows more where k rows go.
+    kept. A function as policy costs them O(k log k) rows more where k rows go.
 
     Examples
     --------
@@ -81,12 +87,15 @@ cdef class Window(Held):
     cdef str spec
     cdef int64_t most         # rows that the policy keeps, or -1
     cdef bint deciding        # the policy is being asked
+    cdef Decider decider      # a ready-made policy over answers
+    cdef ForestsGuide guide
+    cdef tuple pairs          # named aggregates
     cdef tuple names          # of the columns, and of the time
     cdef bint quick           # a push of a float may take `push_quick`
 
     def __init__(self, aggs, policy=None):
         pairs, bare = read_aggs(aggs)
-        self.set_policy(policy)
+        self.set_policy(policy, pairs, bare)
         names = tuple(name for name, _ in pairs)
         if not bare:
             self.make_result = make_result_type(names)
@@ -102,19 +111,26 @@ cdef class Window(Held):
         self.forests = [StateForest(inputs[s.input], s) for s in forests]
         self.kernels = [KernelState(s, plan.asked(s), inputs[s.input], columns) for s in others]
         self.answers = [make_answer(o, inputs, forests, self.kernels) for o in plan.outputs]
+        self.guide = ForestsGuide(self)
+        self.pairs = tuple(pairs)
+        if isinstance(policy, OfAnswer):
+            self.decider = self.decider_now()
         self.quick = (bare and (self.most > 0 or self.times is not None) and len(self.forests) == len(self.raw) == 1
                       and not self.kernels and not (<RawColumn> self.raw[0]).taken)
         self.names = tuple(columns) + ((self.times.on,) if self.times is not None else ())
-        self.spec = repr((pairs, policy if policy is None or isinstance(policy, Last) else "policy"))
+        self.spec = repr((pairs, policy if policy is None or isinstance(policy, Ready) else "policy"))
 
-    cdef int set_policy(self, policy) except -1:
+    cdef int set_policy(self, policy, pairs, bint bare) except -1:
         self.most = -1
         if isinstance(policy, Last) and isinstance(policy.range, Duration):
             self.times = Times(policy.on, policy.range)
         elif isinstance(policy, Last):
             self.most = policy.range
+        elif isinstance(policy, OfAnswer):
+            policy.place(tuple(pairs), bare)
         elif policy is not None and not callable(policy):
-            raise SpecError(f"policy: {policy!r} is neither mta.last(...) nor a function")
+            raise SpecError(f"policy: {policy!r} is neither a function nor one of mta.policies, like "
+                            "mta.last(...)")
         self.policy = policy
         return 0
 
@@ -234,14 +250,38 @@ cdef class Window(Held):
     cdef object push_many(self, row, time, dict columns):
         """An array per answer; row by row where there is more to do than computing."""
         arrays, times, rows = read_arrays(self, row, time, columns)
-        if self.policy is None or isinstance(self.policy, Last):
-            plain = plain_arrays(self, arrays, times)
-            if plain is not None and is_plain(self, plain[0], rows):
+        plain = plain_arrays(self, arrays, times)
+        if plain is not None and is_plain(self, plain[0], rows):
+            if self.policy is None or isinstance(self.policy, Last):
                 return self.wrap(push_arrays(self, self.most, plain, rows))
+            answers = self.push_deciding(plain, arrays, rows)
+            if answers is not None:
+                return self.wrap(answers)
         answers = [self.push_row(one, None, None) for one in self.rows_of(arrays, times, rows)]
         if self.make_result is None:
             return as_array(answers)
         return self.wrap([as_array([answer[k] for answer in answers]) for k in range(len(self.answers))])
+
+    cdef object push_deciding(self, plain, dict arrays, int64_t rows):
+        """An array per answer, where the policy needs no Python; else None."""
+        cdef Decider decider = self.decider
+        if decider is None:
+            settle_types(self, plain[0])
+            decider = self.decider_now()
+        if decider is None:
+            return None
+
+        def push_one(place):
+            one = {name: array[place:place + 1].tolist()[0] for name, array in arrays.items()}
+            answers = self.push_row(one, None, None)
+            return answers if self.make_result is not None else (answers,)
+
+        return decide_arrays(self, decider, self.guide, plain, rows, push_one)
+
+    cdef Decider decider_now(self):
+        """The policy, over answers of the types that they have now; None where only Python will do."""
+        self.guide.bind()
+        return make_decider(self.policy, self.guide, self.pairs, self.answers, self.make_result)
 
     cdef int insert_many(self, row, time, dict columns) except -1:
         arrays, times, rows = read_arrays(self, row, time, columns)
@@ -332,10 +372,15 @@ cdef class Window(Held):
     # -------------------------------------------------------------------- the policy
 
     cdef int enforce(self) except -1:
+        cdef int64_t front
+        if self.decider is not None:
+            self.guide.bind()
+            front = self.decider.decide(self.base, self.front, self.back)
+            return self.evict_to(front)
         marks = self.marks()
         self.deciding = True
         try:
-            front = WindowSearch(self, self.policy).first_kept()
+            front = WindowSearch(self, self.policy).decide(self.base, self.front, self.back)
         except BaseException:
             self.retract()
             self.make_kernels(marks)    # they have seen the row that is taken back
