@@ -3,6 +3,7 @@ from cpython.object cimport PyObject
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 
+from mta._core_blocks cimport slide_rows
 from mta._monoids cimport (
     EXTREME, GEOMETRIC_MEAN, INT, MEAN, OBJECT, PRODUCT, RUN, STD, SUM, UINT, VALUE, VAR, Products,
     Runs, Source, lower_boxed, lower_extremes, lower_float_sums, lower_int_sums, lower_moments,
@@ -91,7 +92,7 @@ cdef int op_slide(
     ForestState* s, const Cell* values, const uint8_t* valid, int64_t first,
     const int64_t* lo, const int64_t* hi, int64_t n, Part* out,
 ) except -1 nogil:
-    return forest_slide(s, values, valid, first, lo, hi, n, out)
+    return slide_rows(s, values, valid, first, lo, hi, n, out)
 
 
 cdef ForestOps ops_of(Part* tag) noexcept:

@@ -9,9 +9,9 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
 from mta._core cimport (
-    forest_append, forest_evict_to, forest_insert, forest_query, forest_restart, forest_slide,
-    forest_split,
+    forest_append, forest_evict_to, forest_insert, forest_query, forest_restart, forest_split,
 )
+from mta._core_blocks cimport slide_rows
 from mta._fifo_state cimport FifoState
 from mta._monoids cimport Boxed, Cell, Part, combine, identity
 
@@ -184,13 +184,17 @@ cdef inline int amta_slide(FifoState* s, const Cell* values, const uint8_t* vali
     is left: then positions begin anew, so that `keep` has to be 2 at least."""
     cdef int64_t lo[SLIDES]
     cdef int64_t hi[SLIDES]
-    cdef int64_t i, start = 0, step
+    cdef int64_t i, start = 0, step, full
     while start < n:
         step = min(<int64_t> SLIDES, n - start)
+        full = min(max(keep - (s.back - s.front), <int64_t> 0), step)
         for i in range(step):
-            hi[i] = s.back + i + 1
-            lo[i] = max(s.front, hi[i] - keep)
-        forest_slide(&s.forest, values, valid, s.back - start, lo, hi, step, out + start)
+            hi[i] = s.back + 1 + i
+        for i in range(full):
+            lo[i] = s.front
+        for i in range(full, step):
+            lo[i] = hi[i] - keep
+        slide_rows(&s.forest, values, valid, s.back - start, lo, hi, step, out + start)
         s.front, s.back = lo[step - 1], hi[step - 1]
         start += step
     return 0
