@@ -5,7 +5,7 @@ Where the back stands at a multiple of 16, the next 15 rows complete the same no
 prefixes of them, wherever the window is; so do the suffixes of the 16 rows of the front's block. That is
 straight code, with no branch that depends on the position. Partials are combined as ``_core.pxd`` does
 it, so the answers and the forest are the same; the row that completes the block, and everything else,
-takes the general way. 4 combines a slide.
+takes the general way, as do windows on a store. 4 combines a slide.
 """
 from libc.stdint cimport int64_t, uint8_t
 
@@ -37,7 +37,7 @@ cdef inline int slide_rows(
     """As `forest_slide`."""
     cdef Part suffixes[SLOTS]
     cdef int64_t i = 0, step, row, block = -1, split = -1    # the suffixes are those of this block
-    if Part is Boxed:
+    if Part is Boxed or s.heads != NULL:
         return forest_slide(s, values, valid, first, lo, hi, n, out)
     while i < n:
         if n - i >= RUN and runs_on(s, lo + i, hi + i):
@@ -62,7 +62,7 @@ cdef inline bint runs_on(const ForestState* s, const int64_t* lo, const int64_t*
     cdef int i
     if s.back & (SPAN - 1) or s.split <= 0 or s.split & (SPAN - 1) or s.front >= s.split or front >= s.split:
         return False
-    if s.back + RUN - front > s.rings[0].places or (front & -SPAN) - (s.front & -SPAN) > SPAN:
+    if s.back + RUN - front > s.room or (front & -SPAN) - (s.front & -SPAN) > SPAN:
         return False
     for i in range(RUN):
         odd |= hi[i] ^ (back + i + 1)

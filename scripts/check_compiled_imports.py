@@ -37,7 +37,15 @@ HIGHER_MAY = {
         "mta.snapshot",
     },
     "mta._tiers": {"mta._fifo_bytes", "mta._fifo_values", "mta.errors", "mta.snapshot"},
-    "mta._stored_fifo": {"mta._fifo", "mta._search", "mta._tiers", "mta.errors", "mta.stores"},
+    "mta._stored_fifo": {
+        "mta._fifo",
+        "mta._fifo_policies",
+        "mta._search",
+        "mta._tiers",
+        "mta.errors",
+        "mta.policies",
+        "mta.stores",
+    },
     "mta._window": {
         "mta._decide",
         "mta._deciding",

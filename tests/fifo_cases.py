@@ -7,6 +7,7 @@ import math
 import numpy as np
 from hypothesis import strategies as st
 
+import mta
 from mta import agg, fifo
 
 ALL = [
@@ -112,3 +113,50 @@ def same(found, expected):
         both_nan = math.isnan(found) and math.isnan(expected)
         return both_nan or math.isclose(found, expected, rel_tol=1e-12, abs_tol=1e-12)
     return found == expected and (found is None) == (expected is None)
+
+
+# ---- policies: what makes one of a number, and how many rows go by definition ------------------
+
+
+def brute_since(choose):
+    def gone(rows):
+        values = [x for x in rows if x is not None]
+        nans = [i for i, x in enumerate(rows) if x is not None and x != x]
+        if nans or not values:
+            return nans[0] if nans else 0
+        return rows.index(choose(values))
+
+    return gone
+
+
+def longest_that_leaves(size):
+    """The longest prefix that leaves this much."""
+
+    def of(k, rows):
+        return max((p for p in range(len(rows) + 1) if size(rows[p:]) >= k), default=0)
+
+    return of
+
+
+def letters(total):
+    return len(total or "")
+
+
+POLICIES = {
+    "count": (
+        lambda k: lambda total, old: total - old >= k,
+        longest_that_leaves(lambda rows: len(present(rows))),
+    ),
+    "count_all": (lambda k: lambda total, old: total - old >= k, longest_that_leaves(len)),
+    "words": (
+        lambda k: lambda total, old: letters(total) - letters(old) >= k,
+        longest_that_leaves(lambda rows: len(present(rows))),
+    ),
+    "ends": (
+        lambda k: lambda total, old: old is None,
+        lambda k, rows: next((i for i, x in enumerate(rows) if x is not None), len(rows)),
+    ),
+    "max": (lambda k: mta.since_max(), lambda k, rows: brute_since(max)(rows)),
+    "min": (lambda k: mta.since_min(), lambda k, rows: brute_since(min)(rows)),
+}
+LAST = (lambda k: mta.last(k + 1), lambda k, rows: max(len(rows) - k - 1, 0))

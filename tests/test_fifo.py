@@ -11,7 +11,19 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import mta
-from fifo_cases import ALL, CASES, GENERAL, INTS, INVERTIBLE, LITE, WORDS, make, same
+from fifo_cases import (
+    ALL,
+    CASES,
+    GENERAL,
+    INTS,
+    INVERTIBLE,
+    LAST,
+    LITE,
+    POLICIES,
+    WORDS,
+    make,
+    same,
+)
 from mta import agg, fifo
 from mta.errors import DataError, PolicyError, SnapshotError, SpecError
 
@@ -21,6 +33,7 @@ class Machine(RuleBasedStateMachine):
 
     @initialize(name=st.sampled_from(list(CASES)), data=st.data())
     def begin(self, name, data):
+        self.policies = [POLICIES.get(name, LAST), LAST]
         self.aggregate, self.values, self.expected = CASES[name]
         kinds = ALL if name in INVERTIBLE else GENERAL
         self.windows = [make(kind, self.aggregate) for kind in kinds]
@@ -56,14 +69,12 @@ class Machine(RuleBasedStateMachine):
             window.evict_many(gone)
         del self.rows[:gone]
 
-    @rule(share=st.floats(0, 1), keep=st.integers(0, 9))
-    def evict_while(self, share, keep):
-        # The policy counts its own rows: `old` tells no length.
-        gone = round(share * len(self.rows))
-        if self.aggregate.fn != "count_all":
-            return
+    @rule(which=st.sampled_from([0, 0, 1]), k=st.integers(0, 90))
+    def evict_while(self, which, k):
+        policy, by_definition = self.policies[which]
+        gone = by_definition(k, self.rows)
         for window in self.windows:
-            assert window.evict_while(lambda total, old: old <= gone) == gone
+            assert window.evict_while(policy(k)) == gone, window
         del self.rows[:gone]
 
     @rule()

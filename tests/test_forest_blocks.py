@@ -1,4 +1,4 @@
-"""Slides 15 rows at a time (``_core_blocks.pxd``) are those of one row at a time, to the last bit."""
+"""Slides 15 rows at a time (`_core_blocks.pxd`) are those of one at a time, to the last bit."""
 
 from __future__ import annotations
 

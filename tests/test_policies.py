@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mta
-from fifo_cases import ALL, GENERAL, make
+from fifo_cases import ALL, GENERAL, brute_since, make
 from mta import agg, fifo
 from mta.errors import PolicyError, SpecError
 
@@ -22,17 +22,6 @@ FLOATS = st.one_of(
 SUMMANDS = st.one_of(
     st.integers(0, 9).map(float), st.sampled_from([math.nan, math.inf, 1e300, -0.0])
 )
-
-
-def brute_since(choose):
-    def gone(rows):
-        values = [x for x in rows if x is not None]
-        nans = [i for i, x in enumerate(rows) if x is not None and x != x]
-        if nans or not values:
-            return nans[0] if nans else 0
-        return rows.index(choose(values))
-
-    return gone
 
 
 def brute_since_longest_run(rows):
