@@ -5,6 +5,8 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Self, disjoint_base
 
+OUTPUTS: dict[str, int]
+
 @disjoint_base
 class Lowering:
     def __new__(cls, wanted: list[tuple[str, int]]) -> Self: ...

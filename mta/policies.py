@@ -319,15 +319,14 @@ def policy(function: Callable[[Any, Any], Any]) -> UserPolicy:
     if isinstance(given, Ready) or not callable(given):
         raise SpecError(f"policy: a function of two answers is needed, not {function!r}")
     try:
-        return _of_function(function)
+        made: UserPolicy = _of_function(function)
     except TypeError:  # it can't be remembered
-        return UserPolicy(function)
+        made = UserPolicy(function)
+    return made
 
 
-@lru_cache(64)
-def _of_function(function: Callable[[Any, Any], Any]) -> UserPolicy:
-    """The same at every call, so that a function is compiled once."""
-    return UserPolicy(function)
+# The same for a function at every call, so that it is compiled once.
+_of_function: Any = lru_cache(64)(UserPolicy)
 
 
 def _make_program(
