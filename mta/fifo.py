@@ -3,7 +3,8 @@
 ``mta.Window`` picks how a window is kept; here you do, to compare, to reproduce, or because a bound
 on the worst step matters. All have one interface (that of `Fifo`): ``insert(value)``, ``evict()``,
 ``evict_many(n)``, ``evict_while(policy)``, ``query()``, ``len``, ``to_bytes()``, ``from_bytes()``,
-and over arrays ``insert_many(array)``, ``slide(array, keep)`` and ``latencies(array, keep)``.
+and over arrays ``insert_many(array)``, ``slide(array, keep)``, ``slide_while(array, *policies)``
+and ``latencies(array, keep)``.
 
 ================ =========== =========== =========== ============== ==================
 combines         insert      evict       query       evict_many(k)  partials a value
