@@ -6,19 +6,26 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
-import numpy as np
-
-mpl.use("agg")  # a file, no screen
-
 import matplotlib.pyplot as plt
-from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
+import numpy as np
+from matplotlib.ticker import NullFormatter, NullLocator
 from paper_accuracy import Outcome
+from paper_axes import (
+    GRID,
+    INK,
+    MUTED,
+    headline,
+    name_ends,
+    one,
+    plain_axes,
+    plain_numbers,
+    save,
+    say,
+)
 from paper_lowlevel import Rate
 from paper_skew import Cost
 from paper_speed import BUFFERING, SCAN, Times
 
-INK, MUTED, GRID = "#1c1c28", "#6b6f7b", "#e6e7eb"
 COLOURS = {
     "rows": "#c0392b", "wid": "#8e5ea2", "paned": "#1f6f5c", "adapt": "#2a6fb0",
     BUFFERING: "#b7791f", SCAN: MUTED, "punctuation": "#1f6f5c", "generous slack": "#2a6fb0",
@@ -33,7 +40,7 @@ NAMES = {
 
 def by_slide(times: Times, path: Path) -> None:
     """Figure 6-10."""
-    figure, axes = _one("Cost of a sliding maximum over 4000 rows", "CPU time, ns a row")
+    figure, axes = one("Cost of a sliding maximum over 4000 rows", "CPU time, ns a row")
     lines = []
     for who in times.who:
         y = [times.nanoseconds[who, slide] for slide in times.slides]
@@ -43,10 +50,10 @@ def by_slide(times: Times, path: Path) -> None:
     axes.set_yscale("log")
     axes.set_xlabel("SLIDE: rows from one answer to the next", color=INK)
     axes.xaxis.set_major_locator(plt.FixedLocator([1, 10, 100, 1000, 4000]))
-    axes.xaxis.set_major_formatter(_plain())
-    axes.yaxis.set_major_formatter(_plain())
-    _name_ends(axes, lines)
-    _save(figure, path)
+    axes.xaxis.set_major_formatter(plain_numbers())
+    axes.yaxis.set_major_formatter(plain_numbers())
+    name_ends(axes, lines)
+    save(figure, path)
 
 
 def accuracy(
@@ -72,12 +79,12 @@ def accuracy(
         mine = [o for o in outcomes if o.way == way]
         x, y = [place[o.slack] for o in mine], [o.wrong if wrong else o.error for o in mine]
         upper.plot(x, y, "o-", ms=5, lw=2, color=COLOURS[way])
-        _say(upper, way, COLOURS[way], (x[1], y[1]), (7, 5), "left")
+        say(upper, way, COLOURS[way], (x[1], y[1]), (7, 5), "left")
     # Both kinds of slack wait for the same rows: their latencies are one line.
     mine = [o for o in outcomes if o.way == ways[0]]
     x, y, name = [place[o.slack] for o in mine], [o.latency for o in mine], " and ".join(ways)
     lower.plot(x, y, "o-", ms=5, lw=2, color=INK)
-    _say(lower, name.replace(" slack and", " and"), INK, (x[-1], y[-1]), (-12, -3), "right")
+    say(lower, name.replace(" slack and", " and"), INK, (x[-1], y[-1]), (-12, -3), "right")
     for axes, at, side in ((upper, 0.01, "left"), (lower, 0.99, "right")):
         axes.set_ylim(bottom=-axes.get_ylim()[1] / 10)
         axes.axhline(0, color=COLOURS["punctuation"], lw=2)
@@ -85,12 +92,12 @@ def accuracy(
             "punctuation, no slack", (at, 0), (0, -13), color=COLOURS["punctuation"], ha=side,
             xycoords=("axes fraction", "data"), textcoords="offset points", fontsize=10,
         )  # fmt: skip
-        _plain_axes(axes)
+        plain_axes(axes)
     upper.set_ylabel(error, color=INK)
     lower.set_ylabel(f"latency, {unit} after\npunctuation (mean)", color=INK)
     lower.set_xlabel(f"slack, {unit}", color=INK)
     lower.set_xticks(list(place.values()), [f"{s:.3g}" for s in slacks], rotation=0)
-    _headline(figure, title)
+    headline(figure, title)
     figure.tight_layout(rect=(0, 0, 1, 0.95))
     figure.savefig(path)
     plt.close(figure)
@@ -98,7 +105,7 @@ def accuracy(
 
 def panes(ratios: dict[tuple[int, int], float], path: Path) -> None:
     """Figure 6-15."""
-    figure, axes = _one("Time by panes over time without, a sliding maximum", "Paned-WID / WID")
+    figure, axes = one("Time by panes over time without, a sliding maximum", "Paned-WID / WID")
     windows = sorted({w for _, w in ratios})
     shades = plt.get_cmap("viridis")(np.linspace(0.1, 0.8, len(windows)))
     lines = []
@@ -116,10 +123,10 @@ def panes(ratios: dict[tuple[int, int], float], path: Path) -> None:
     axes.set_ylim(bottom=0)
     axes.xaxis.set_major_locator(plt.FixedLocator(sorted({r for r, _ in ratios})))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(_plain())
+    axes.xaxis.set_major_formatter(plain_numbers())
     axes.set_xlabel("rows a pane", color=INK)
-    _name_ends(axes, lines)
-    _save(figure, path)
+    name_ends(axes, lines)
+    save(figure, path)
 
 
 def skew(costs: Sequence[Cost], path: Path) -> None:
@@ -150,19 +157,19 @@ def skew(costs: Sequence[Cost], path: Path) -> None:
             axes = grid[i, j]
             ends[i, j] = _by_plan(axes, mine, what, factor, by)
             axes.set_yscale("log")
-            axes.yaxis.set_major_formatter(_plain())
+            axes.yaxis.set_major_formatter(plain_numbers())
             axes.yaxis.set_minor_formatter(NullFormatter())
-            _plain_axes(axes)
+            plain_axes(axes)
             if i == 0:
                 axes.set_title(title, loc="left", fontsize=11, color=INK)
             if i == 2:
                 axes.set_xlabel("data set" if by == "data" else "skew, s", color=INK)
             if j == 0:
                 axes.set_ylabel(label, color=INK)
-    _headline(figure, "Skewed groups: memory, latency and time of the plans")
+    headline(figure, "Skewed groups: memory, latency and time of the plans")
     figure.tight_layout(rect=(0, 0, 0.93, 0.96))
     for i in range(3):
-        _name_ends(grid[i, 2], ends[i, 2])
+        name_ends(grid[i, 2], ends[i, 2])
     figure.savefig(path)
     plt.close(figure)
 
@@ -196,84 +203,14 @@ def low_level(rates: Sequence[Rate], path: Path) -> None:
         axes.xaxis.set_major_locator(plt.FixedLocator(x))
         axes.xaxis.set_minor_locator(NullLocator())
         for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_formatter(_plain())
+            axis.set_major_formatter(plain_numbers())
         axes.set_xlabel("groups, thousands", color=INK)
         axes.set_title(f"{size:g} slots a group", loc="left", fontsize=11, color=INK)
-        _plain_axes(axes)
+        plain_axes(axes)
         axes.grid(axis="y", which="minor", color=GRID, linewidth=0.4)
     panels[0].set_ylabel("highest rate without a loss,\nmillion rows a second", color=INK)
-    _headline(figure, "Low-level aggregation: what may go out late smooths the work")
+    headline(figure, "Low-level aggregation: what may go out late smooths the work")
     figure.tight_layout(rect=(0, 0, 0.95, 0.93))
-    _name_ends(panels[-1], lines)
+    name_ends(panels[-1], lines)
     figure.savefig(path)
     plt.close(figure)
-
-
-# ---- what all share --------------------------------------------------------------------------
-
-
-def _one(title: str, label: str) -> tuple[Any, Any]:
-    figure, axes = plt.subplots(figsize=(8.5, 5.2), dpi=110)
-    _headline(figure, title)
-    axes.set_ylabel(label, color=INK)
-    _plain_axes(axes)
-    return figure, axes
-
-
-def _save(figure: Any, path: Path) -> None:
-    figure.tight_layout(rect=(0, 0, 1, 0.93))
-    figure.savefig(path)
-    plt.close(figure)
-
-
-def _headline(figure: Any, title: str) -> None:
-    figure.text(0.015, 0.985, title, fontsize=13, fontweight="bold", color=INK, va="top")
-
-
-def _plain_axes(axes: Any) -> None:
-    axes.grid(axis="y", color=GRID, linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.tick_params(which="both", colors=MUTED, length=0, labelsize=9.5)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    axes.spines["bottom"].set_color("#c9cbd2")
-
-
-def _plain() -> Any:
-    return FuncFormatter(lambda value, _: f"{value:,.3g}" if value < 1000 else f"{value:,.0f}")
-
-
-def _name_ends(axes: Any, lines: Sequence[tuple[str, Any, float, float]]) -> None:
-    """Write the name of every line where it ends, none over another."""
-    axes.figure.canvas.draw()
-    lines = sorted(lines, key=lambda line: line[3])
-    wanted = [axes.transData.transform((axes.convert_xunits(x), y))[1] for _, _, x, y in lines]
-    shown = _apart(wanted, 14 * axes.figure.dpi / 72)
-    for (name, colour, x, y), at, to in zip(lines, wanted, shown, strict=True):
-        axes.annotate(
-            name, (x, y), (9, (to - at) * 72 / axes.figure.dpi), textcoords="offset points",
-            va="center", color=colour, fontsize=10, annotation_clip=False,
-        )  # fmt: skip
-
-
-def _apart(wanted: Sequence[float], room: float) -> list[float]:
-    """Places near those wanted, which rise, and at least so far apart."""
-    clusters: list[list[float]] = []
-    for at in wanted:
-        clusters.append([at])
-        while len(clusters) > 1 and _bottom(clusters[-1], room) < _top(clusters[-2], room) + room:
-            clusters[-2:] = [clusters[-2] + clusters[-1]]
-    return [_bottom(c, room) + i * room for c in clusters for i in range(len(c))]
-
-
-def _bottom(cluster: list[float], room: float) -> float:
-    return float(np.mean(cluster)) - room * (len(cluster) - 1) / 2
-
-
-def _top(cluster: list[float], room: float) -> float:
-    return _bottom(cluster, room) + room * (len(cluster) - 1)
-
-
-def _say(axes: Any, text: str, colour: Any, at: Any, offset: Any, side: str) -> None:
-    """Write a name beside a point of its line."""
-    axes.annotate(text, at, offset, textcoords="offset points", color=colour, ha=side, fontsize=10)

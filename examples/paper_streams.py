@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -103,22 +102,3 @@ def held_bytes(op: Any) -> int:
 def hopping(length: int, slide: int, by: str | None = None) -> Any:
     """Windows ``[k slide, k slide + length)`` in ticks of `ts`."""
     return mta.hopping(f"{length}i", f"{slide}i", on="ts", by=by)
-
-
-class Steps:
-    """Says on stderr what is being done: over the line before, where someone is watching."""
-
-    def __init__(self) -> None:
-        self.begun = time.monotonic()
-        self.watched = sys.stderr.isatty()
-
-    def __call__(self, what: str) -> None:
-        """Begin with the next of the steps."""
-        line = f"[{time.monotonic() - self.begun:5.0f} s] {what}"
-        sys.stderr.write(f"\r\033[K{line}" if self.watched else f"{line}\n")
-        sys.stderr.flush()
-
-    def end(self) -> None:
-        """Leave the line empty."""
-        if self.watched:
-            sys.stderr.write("\r\033[K")

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import os
-import platform
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,12 +24,10 @@ import paper_lowlevel
 import paper_picture
 import paper_skew
 import paper_speed
-from paper_streams import PLANS, Steps
-
-import mta
+from paper_report import Steps, Table, machine, print_table
+from paper_streams import PLANS
 
 SEED = 2008
-Table = list[list[str]]
 
 
 @dataclass(frozen=True)
@@ -182,26 +178,6 @@ FIGURES: dict[str, Callable[[Job], Table]] = {
 
 
 # ---- the command -----------------------------------------------------------------------------
-
-
-def print_table(table: Table) -> None:
-    """In columns, as Markdown."""
-    widths = [max(len(line[i]) for line in table) for i in range(len(table[0]))]
-    rule = ["-" * width for width in widths]
-    for line in (table[0], rule, *table[1:]):
-        print("| " + " | ".join(c.rjust(w) for c, w in zip(line, widths, strict=True)) + " |")
-
-
-def machine() -> str:
-    """Processor, cores and versions."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    name = names[0] if names else platform.processor()
-    return (
-        f"{name}, {os.cpu_count()} cores, {platform.system()}; Python "
-        f"{platform.python_version()}, NumPy {np.__version__}, mta {mta.__version__}"
-    )
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
