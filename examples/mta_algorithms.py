@@ -1,0 +1,70 @@
+"""The algorithms that the MTA paper compares, and more, by name; and a check of what they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mta import fifo
+from mta.errors import DataError, SpecError
+
+Array = NDArray[Any]
+Progress = Callable[[str], None]
+
+ALGORITHMS = (
+    "Recompute",
+    "SubtractOnEvict",
+    "TwoStacks",
+    "DABA",
+    "DABALite",
+    "FlatFAT",
+    "LogMTA",
+    "AMTA",
+)
+"""As ``mta.fifo`` calls them. The paper has Recompute as Naive, FlatFAT as RA (Table 1 only)."""
+
+KEEP_SUFFIXES = ("TwoStacks", "DABALite")
+"""They need their values as well to enforce a policy."""
+
+
+def opened(algorithm: str, aggregate: Any, policy: bool = False) -> fifo.Fifo:
+    """An empty window. policy : it has to enforce one."""
+    options = {"keep_values": True} if policy and algorithm in KEEP_SUFFIXES else {}
+    window: fifo.Fifo = getattr(fifo, algorithm)(aggregate, **options)
+    return window
+
+
+def able(algorithms: Sequence[str], aggregate: Any, values: Array) -> list[str]:
+    """Those that take the aggregate over such values: SubtractOnEvict needs an exact inverse."""
+    found = []
+    for algorithm in algorithms:
+        try:
+            opened(algorithm, aggregate).insert_many(values[:1])
+        except (SpecError, DataError):
+            continue
+        found.append(algorithm)
+    return found
+
+
+def check_same(answers: dict[str, Array], tolerance: float = 0.0) -> None:
+    """All algorithms answer alike; where some answered less often, the last answers.
+
+    tolerance : by how much, relatively, answers that round on their way may differ
+    """
+    longest = max(answers.values(), key=len)
+    for algorithm, given in answers.items():
+        wanted = longest[len(longest) - len(given) :]
+        if not np.allclose(given, wanted, rtol=tolerance, atol=0, equal_nan=True):
+            raise AssertionError(f"{algorithm} answers otherwise than the others")
+
+
+def check_some(answers: Array, values: Array, keep: int, total: Callable[[Array], Any]) -> None:
+    """A few of the last answers are those of the values inside. values : all, the last ones last."""
+    for before in {0, 1, len(answers) // 2, len(answers) - 1}:
+        end = len(values) - before
+        wanted = total(values[max(end - keep, 0) : end])
+        if not np.isclose(answers[len(answers) - 1 - before], wanted, rtol=1e-9, atol=0):
+            raise AssertionError(f"{wanted} is the answer, not {answers[-1 - before]}")
