@@ -1,4 +1,4 @@
-"""The algorithms that the MTA paper compares, and more, by name; and a check of what they answer."""
+"""The algorithms that the MTA paper compares, and more, by name; checks of what they answer."""
 
 from __future__ import annotations
 
@@ -50,21 +50,20 @@ def able(algorithms: Sequence[str], aggregate: Any, values: Array) -> list[str]:
 
 
 def check_same(answers: dict[str, Array], tolerance: float = 0.0) -> None:
-    """All algorithms answer alike; where some answered less often, the last answers.
+    """All algorithms answer alike; where some answered less often, as far as they went.
 
     tolerance : by how much, relatively, answers that round on their way may differ
     """
     longest = max(answers.values(), key=len)
     for algorithm, given in answers.items():
-        wanted = longest[len(longest) - len(given) :]
+        wanted = longest[: len(given)]
         if not np.allclose(given, wanted, rtol=tolerance, atol=0, equal_nan=True):
             raise AssertionError(f"{algorithm} answers otherwise than the others")
 
 
 def check_some(answers: Array, values: Array, keep: int, total: Callable[[Array], Any]) -> None:
-    """A few of the last answers are those of the values inside. values : all, the last ones last."""
-    for before in {0, 1, len(answers) // 2, len(answers) - 1}:
-        end = len(values) - before
-        wanted = total(values[max(end - keep, 0) : end])
-        if not np.isclose(answers[len(answers) - 1 - before], wanted, rtol=1e-9, atol=0):
-            raise AssertionError(f"{wanted} is the answer, not {answers[-1 - before]}")
+    """A few answers are those of the values inside; the first one has `keep` values before it."""
+    for i in {0, 1 % len(answers), len(answers) // 2, len(answers) - 1}:
+        wanted = total(values[i + 1 : i + 1 + keep])
+        if not np.isclose(answers[i], wanted, rtol=1e-9, atol=0):
+            raise AssertionError(f"answer {i} is {answers[i]}, not {wanted}")

@@ -35,14 +35,14 @@ def by_arrays(
     dimensions: Sequence[int], rows: int, window: int, repeats: int, progress: Progress
 ) -> list[Dimensions]:
     """Rows pushed as arrays, with an array of answers."""
-    return _measured("arrays", dimensions, rows, window, repeats, progress)
+    return _measured("as arrays", dimensions, rows, window, repeats, progress)
 
 
 def by_rows(
     dimensions: Sequence[int], rows: int, window: int, repeats: int, progress: Progress
 ) -> list[Dimensions]:
     """Rows pushed one by one, a dict each: what a row costs in Python is shared as well."""
-    return _measured("rows", dimensions, rows, window, repeats, progress)
+    return _measured("one by one", dimensions, rows, window, repeats, progress)
 
 
 def _measured(
@@ -55,7 +55,7 @@ def _measured(
 ) -> list[Dimensions]:
     rng, found = np.random.default_rng(5), []
     for k in dimensions:
-        progress(f"5: {k} dimensions, by {how}")
+        progress(f"5: {k} dimensions, rows {how}")
         columns = {f"x{i}": rng.random(rows) for i in range(k)}
         fill = {f"x{i}": rng.random(window) for i in range(k)}
         together = apart = np.inf
@@ -86,13 +86,13 @@ def _push(
         for batch in batches:
             given = op.push(batch)
         spent += time.process_time() - start
-        last = given if how == "rows" else [column[-1] for column in given]
+        last = given if how == "one by one" else [column[-1] for column in given]
         answers |= dict(zip(names, last, strict=True))
     return spent, answers
 
 
 def _pushed(columns: Columns, how: str) -> list[dict[str, Any]]:
-    if how == "rows":
+    if how == "one by one":
         lists = [column.tolist() for column in columns.values()]
         return [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]
     rows = len(next(iter(columns.values())))

@@ -83,8 +83,8 @@ def _slide(
     steps = len(values) - size
     if algorithm == "Recompute":
         steps = max(min(steps, RECOMPUTED // size, STEPS_OF_RECOMPUTE), 1)
-    window, moving = opened(algorithm, aggregate), values[len(values) - steps :]
-    window.insert_many(values[len(values) - steps - size : len(values) - steps])
+    window, moving = opened(algorithm, aggregate), values[size : size + steps]
+    window.insert_many(values[:size])
     pushed, answers = np.inf, None
     for _ in range(repeats):
         start = time.process_time()
@@ -139,7 +139,9 @@ def by_eviction(
             progress(f"2: {algorithm}, {how}")
             _evict(window, drop, 1, size)  # what is done for the first time takes longer
             for dropped in evictions(size):
-                took = [_evict(window, drop, dropped, size) for _ in range(_times(dropped, repeats))]
+                took = [
+                    _evict(window, drop, dropped, size) for _ in range(_times(dropped, repeats))
+                ]
                 found.append(Eviction(algorithm, how, dropped, float(np.mean(took)), max(took)))
     return found
 

@@ -77,7 +77,11 @@ def in_child(name: str, budget: int, capacity: int) -> Reached:
     command = [sys.executable, __file__, name, str(budget), str(capacity)]
     paths = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
     done = subprocess.run(
-        command, check=True, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": paths}
+        command,
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": paths},
     )
     return Reached(**json.loads(done.stdout))
 

@@ -80,7 +80,7 @@ def dimensions(ways: Sequence[Sequence[Dimensions]], path: Path) -> None:
         axes.plot(k, shared + slope * k, lw=1.5, color=COLOURS["AMTA"])
         axes.plot(k, [f.apart for f in found], "o-", ms=3, lw=1.5, color=COLOURS["LogMTA"])
         axes.plot(k, found[0].together * k, lw=1, ls=(0, (4, 3)), color=MUTED)
-        axes.set_title(f"rows as {found[0].how}", loc="left", fontsize=11, color=INK)
+        axes.set_title(f"rows {found[0].how}", loc="left", fontsize=11, color=INK)
         axes.set_xlabel("sums, one a column", color=INK)
         axes.yaxis.set_major_formatter(plain_numbers())
         axes.set_ylim(bottom=0)
@@ -110,11 +110,11 @@ def analytics(
     ends = []
     for who in ("LogMTA", "DABA", "AMTA"):
         for given, style, by in (
-            (ours, {"color": COLOURS[who]}, "ours"),
-            (papers, {"mfc": "none", "color": COLOURS[who], "ls": (0, (4, 3))}, "the paper"),
+            (ours, {"ls": "-"}, "ours"),
+            (papers, {"mfc": "none", "ls": "--"}, "the paper"),
         ):
             y = [given[name].get(who, np.nan) for name in names]
-            axes.plot(range(len(names)), y, "o-", ms=6, lw=1.2, **style)
+            axes.plot(range(len(names)), y, marker="o", ms=6, lw=1.2, color=COLOURS[who], **style)
             ends.append((f"{who}, {by}", COLOURS[who], len(names) - 1, y[-1]))
     axes.set_yscale("log")
     axes.set_xticks(range(len(names)), names)
