@@ -46,11 +46,11 @@ def evictions(found: Sequence[Eviction], size: int, path: Path) -> None:
     figure, panels = plt.subplots(1, len(ways), figsize=(12, 5), dpi=110, sharey=True)
     for axes, how in zip(panels, ways, strict=True):
         lines: list[Line] = [
-            (who, [f.dropped for f in mine], [f.mean for f in mine])
+            (who, [f.dropped for f in mine], [f.median for f in mine])
             for who, mine in _by([f for f in found if f.how == how]).items()
         ]
         _lines(axes, lines, how, f"values dropped of {size:,}")
-    panels[0].set_ylabel("µs: evict, answer (mean)", color=INK)
+    panels[0].set_ylabel("µs: evict, answer (median)", color=INK)
     _finish(figure, panels[-1:], "To drop many values at once", path)
 
 

@@ -18,13 +18,14 @@ import pyarrow.compute as pc
 import pyarrow.csv
 from flight_data import package_file
 from mta_algorithms import Array, Progress, able, check_same, opened
-from mta_latency import RECOMPUTED, STEPS_OF_RECOMPUTE
+from mta_latency import RECOMPUTED, STEPS_OF_RECOMPUTE, steps_of
 
 from mta import agg
 
 ROWS = 2**20  # at most so many values in the window, as in the paper
 UPDATES = 400 * 26_114  # 400 replays
 
+RUNS = 2  # of which the least counts, for every step
 RECOMPUTED_IN_PYTHON = 2**20  # values that Recompute may combine, where that is Python
 
 Policy = Callable[[Any, Any], bool]
@@ -175,13 +176,13 @@ def measure(name: str, algorithm: str, series: Array, scale: Scale) -> tuple[Rep
 
 
 def _slid(name: str, algorithm: str, window: Any, rows: int, values: Array) -> tuple[Replay, Array]:
-    """The policy is a number of rows: compiled loops, the window empty at first."""
+    """The policy is a number of rows: compiled loops."""
     filled, moving = values[:rows], values[rows:]
     window.insert_many(filled)
     start = time.process_time()
     answers = window.slide(moving, rows)
     pushed = 1e9 * (time.process_time() - start) / len(moving)
-    took = window.latencies(moving, rows)
+    took = steps_of(lambda: window.latencies(moving, rows), window, filled, RUNS)
     mean, p999 = float(took.mean()), float(np.percentile(took, 99.9))
     return Replay(name, algorithm, rows, len(moving), mean, p999, pushed, rows), answers
 
@@ -189,23 +190,32 @@ def _slid(name: str, algorithm: str, window: Any, rows: int, values: Array) -> t
 def _enforced(
     name: str, algorithm: str, window: Any, rows: int, values: Array
 ) -> tuple[Replay, Array]:
-    """The policy is a function of Python, asked after every update once the window is filled."""
-    policy, answers, inside = ANALYTICS[name].policy, [], 0
-    moving = values[rows:].tolist()
-    window.insert_many(values[:rows])
-    window.evict_while(policy)
-    took = np.empty(len(moving))
-    clock = time.perf_counter_ns
-    for i, x in enumerate(moving):
-        start = clock()
-        window.insert(x)
-        if len(window) > rows:
-            window.evict()
+    """The policy is a function of Python, asked after every update."""
+    policy, moving = ANALYTICS[name].policy, values[rows:].tolist()
+    answers: list[Any] = []
+    inside: list[int] = []
+
+    def run() -> Array:
         window.evict_while(policy)
-        answer = window.query()
-        took[i] = clock() - start
-        answers.append(answer)
-        inside += len(window)
+        answers.clear()
+        inside.clear()
+        took, clock = np.empty(len(moving)), time.perf_counter_ns
+        for i, x in enumerate(moving):
+            start = clock()
+            window.insert(x)
+            if len(window) > rows:
+                window.evict()
+            window.evict_while(policy)
+            answer = window.query()
+            took[i] = clock() - start
+            answers.append(answer)
+            inside.append(len(window))
+        return took
+
+    took = steps_of(run, window, values[:rows], RUNS)
     mean, p999 = float(took.mean()), float(np.percentile(took, 99.9))
-    n = len(moving)
-    return Replay(name, algorithm, rows, n, mean, p999, math.nan, inside / n), np.array(answers)
+    held = float(np.mean(inside))
+    return (
+        Replay(name, algorithm, rows, len(moving), mean, p999, math.nan, held),
+        np.array(answers),
+    )

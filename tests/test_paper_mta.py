@@ -82,7 +82,7 @@ def test_bulk_eviction_of_everything_but_one():
     assert mta_latency.evictions(256) == [1, 3, 7, 15, 31, 63, 127, 255]
     assert mta_latency.evictions(mta_latency.BULK)[-1] == 2**22 - 1
     assert len(found) == len(ALGORITHMS) * len(mta_latency.WAYS) * 8
-    assert all(0 < r.mean <= r.worst for r in found)
+    assert all(r.median > 0 for r in found)
 
 
 def test_an_eviction_that_leaves_something_else_is_found():
