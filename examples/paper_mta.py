@@ -95,11 +95,11 @@ def experiment_1(job: Job) -> list[Path]:
         mta_picture.latency(mine, f"Windows of constant size, {name}", pictures[-1])
     paper_says = ", ".join(f"{who} {ns:,.0f}" for who, ns in paper.TABLE_2["sum"].items())
     print(
-        f"\nThe clock itself costs {mta_latency.clock_cost():.0f} ns of every step. By the clock a "
-        f"step is the least of {repeats} runs that begin alike,\nso that what other processes do is "
-        f"left out. Of Recompute at most {mta_latency.STEPS_OF_RECOMPUTE} steps are measured, 64 at "
-        f"2^22 values.\nThe paper, windows of 2^20 (Table 2, sum): {paper_says} ns, on its machine "
-        f"({paper.MACHINE})."
+        f"\nThe clock itself costs {mta_latency.clock_cost():.0f} ns of every step. By the clock "
+        f"a step is the least of {repeats} runs that begin alike,\nso that what other processes do "
+        f"is left out. Of Recompute at most {mta_latency.STEPS_OF_RECOMPUTE} steps are measured, "
+        f"64 at 2^22 values.\nThe paper, windows of 2^20 (Table 2, sum): {paper_says} ns, on its "
+        f"machine ({paper.MACHINE})."
     )
     return pictures
 
