@@ -67,7 +67,8 @@ def memory(found: Sequence[Reached], path: Path) -> None:
         y = np.minimum(x / (partials * PARTIAL), max(f.values for f in found))
         axes.plot(x / 2**20, y, color=MUTED, lw=1, ls=(0, (4, 3)), zorder=0)
     axes.set_ylabel("values in the window", color=INK)
-    _finish(figure, [axes], "The largest window in so much memory (dashed: 1 and 2 partials)", path)
+    axes.legend(loc="lower right", frameon=False, labelcolor=INK)  # the lines lie on each other
+    _finish(figure, [], "The largest window in so much memory (dashed: 1 and 2 partials)", path)
 
 
 def dimensions(ways: Sequence[Sequence[Dimensions]], path: Path) -> None:
@@ -144,6 +145,7 @@ def _lines(axes: Any, lines: Sequence[Line], title: str, label: str) -> None:
         axes.plot(x, y, "o-", ms=3, lw=1.8, color=COLOURS[who], label=who)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
+    axes.xaxis.set_major_locator(LogLocator(16))
     axes.yaxis.set_major_locator(LogLocator(10))
     axes.yaxis.set_major_formatter(plain_numbers())
     axes.yaxis.set_minor_locator(NullLocator())
