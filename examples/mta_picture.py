@@ -120,7 +120,7 @@ def analytics(
     axes.set_yscale("log")
     axes.set_xticks(range(len(names)), names)
     axes.yaxis.set_major_formatter(plain_numbers())
-    axes.set_ylabel("mean ns: insert, policy, answer", color=INK)
+    axes.set_ylabel("mean ns a value: insert, policy, answer", color=INK)
     plain_axes(axes)
     headline(figure, "Latency by analytic, windows of at most 2^20 values")
     figure.tight_layout(rect=(0, 0, 0.86, 0.93))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from flight_data import package_file
 from mta_algorithms import Array, Progress, able, check_same, opened
 from mta_latency import RECOMPUTED, STEPS_OF_RECOMPUTE, steps_of
 
+import mta
 from mta import agg
 
 ROWS = 2**20  # at most so many values in the window, as in the paper
@@ -27,8 +28,6 @@ UPDATES = 400 * 26_114  # 400 replays
 
 RUNS = 2  # of which the least counts, for every step
 RECOMPUTED_IN_PYTHON = 2**20  # values that Recompute may combine, where that is Python
-
-Policy = Callable[[Any, Any], bool]
 
 
 def temperatures() -> Array:
@@ -86,11 +85,6 @@ RUN = agg.monoid(lift=lift_run, combine=combine_runs, zero=NO_RUN, lower=lower_r
 # ---- what is asked, and what goes ------------------------------------------------------------
 
 
-def before_the_maximum(total: float, old: float) -> bool:
-    """Nothing of these can be the maximum again."""
-    return old < total
-
-
 def before_the_run(total: tuple[int, int, int], old: tuple[int, int, int]) -> bool:
     """These end before the longest run begins."""
     return old[2] <= total[1]
@@ -101,8 +95,8 @@ class Analytic:
     """A line of Table 2: the aggregate, and what goes besides what is above the number of rows."""
 
     aggregate: Any
-    policy: Policy | None = None
-    python: bool = False  # the monoid is made of functions of Python
+    policy: Any = None  # ready-made, or a function
+    python: bool = False  # the monoid, and so the policy, is made of functions of Python
     tolerance: float = 0.0
 
 
@@ -111,23 +105,24 @@ ANALYTICS = {
     "mean": Analytic(agg.mean("x"), tolerance=1e-14),
     "geometric mean": Analytic(agg.geometric_mean("x"), tolerance=1e-14),
     "std": Analytic(agg.std("x"), tolerance=1e-10),
-    "max": Analytic(agg.max("x"), before_the_maximum),
-    "longest run": Analytic(RUN("x"), before_the_run, python=True),
+    "max": Analytic(agg.max("x"), mta.since_max()),
+    "longest run": Analytic(agg.longest_run("x"), mta.since_longest_run()),
+    "longest run, own monoid": Analytic(RUN("x"), before_the_run, python=True),
 }
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is measured: the paper's window, and fewer where every update runs Python."""
+    """How much is measured: the paper's window, and less where every update runs Python."""
 
     rows: int
     updates: int
-    policy_updates: int
+    called: int  # of which so many one by one, by calls from Python, where there is a policy
     python_rows: int
     python_updates: int
 
 
-FULL = Scale(ROWS, UPDATES, 2**21, 2**14, 2**16)
+FULL = Scale(ROWS, UPDATES, 2**19, 2**14, 2**16)
 
 
 @dataclass(frozen=True)
@@ -137,11 +132,12 @@ class Replay:
     analytic: str
     algorithm: str
     rows: int  # at most so many values in the window
-    updates: int
-    mean: float
+    updates: int  # beyond those that fill the window
+    timed: int  # of which so many by the clock
+    pushed: float  # CPU time a value of an array slid over in one call
+    mean: float  # by the clock; with a policy the calls from Python are in it
     p999: float
-    pushed: float  # where there is no policy: CPU time a value of an array slid over in one call
-    inside: float  # values in the window, the mean over the updates
+    inside: float  # values in the window, the mean over the timed updates
 
 
 def by_analytic(
@@ -164,43 +160,55 @@ def measure(name: str, algorithm: str, series: Array, scale: Scale) -> tuple[Rep
     """Fill the window, and replay the rest of the updates."""
     analytic = ANALYTICS[name]
     rows = scale.python_rows if analytic.python else scale.rows
-    updates = scale.updates if analytic.policy is None else scale.policy_updates
-    updates = scale.python_updates if analytic.python else updates
+    updates = scale.python_updates if analytic.python else scale.updates
     values = replayed(series, max(updates, rows + 1))
     if algorithm == "Recompute":
         combined = RECOMPUTED_IN_PYTHON if analytic.python else RECOMPUTED
         values = values[: rows + max(min(combined // rows, STEPS_OF_RECOMPUTE), 1)]
     window = opened(algorithm, analytic.aggregate, policy=analytic.policy is not None)
-    run = _slid if analytic.policy is None else _enforced
-    return run(name, algorithm, window, rows, values)
-
-
-def _slid(name: str, algorithm: str, window: Any, rows: int, values: Array) -> tuple[Replay, Array]:
-    """The policy is a number of rows: compiled loops."""
     filled, moving = values[:rows], values[rows:]
+    if analytic.policy is None:
+        answers, pushed, took = _slid(window, filled, moving)
+        inside = float(rows)
+    else:
+        called = moving[: scale.called]
+        answers, pushed, took, inside = _enforced(window, analytic.policy, filled, moving, called)
+    cost = pushed, float(took.mean()), float(np.percentile(took, 99.9))
+    return Replay(name, algorithm, rows, len(moving), len(took), *cost, inside), answers
+
+
+def _slid(window: Any, filled: Array, moving: Array) -> tuple[Array, float, Array]:
+    """The policy is a number of rows: answers, ns a value of the array, ns of every step."""
     window.insert_many(filled)
     start = time.process_time()
-    answers = window.slide(moving, rows)
+    answers = window.slide(moving, len(filled))
     pushed = 1e9 * (time.process_time() - start) / len(moving)
-    took = steps_of(lambda: window.latencies(moving, rows), window, filled, RUNS)
-    mean, p999 = float(took.mean()), float(np.percentile(took, 99.9))
-    return Replay(name, algorithm, rows, len(moving), mean, p999, pushed, rows), answers
+    took = steps_of(lambda: window.latencies(moving, len(filled)), window, filled, RUNS)
+    return answers, pushed, took
 
 
 def _enforced(
-    name: str, algorithm: str, window: Any, rows: int, values: Array
-) -> tuple[Replay, Array]:
-    """The policy is a function of Python, asked after every update."""
-    policy, moving = ANALYTICS[name].policy, values[rows:].tolist()
-    answers: list[Any] = []
+    window: Any, policy: Any, filled: Array, moving: Array, called: Array
+) -> tuple[Array, float, Array, float]:
+    """A policy besides: the same, and how many values were inside.
+
+    Every step of those called one by one answers as that of the array, or it raises.
+    """
+    rows = len(filled)
+    window.insert_many(filled)
+    window.evict_while(policy)
+    start = time.process_time()
+    answers = window.slide_while(moving, mta.last(rows), policy)
+    pushed = 1e9 * (time.process_time() - start) / len(moving)
+    singly: list[Any] = []
     inside: list[int] = []
 
     def run() -> Array:
         window.evict_while(policy)
-        answers.clear()
+        singly.clear()
         inside.clear()
-        took, clock = np.empty(len(moving)), time.perf_counter_ns
-        for i, x in enumerate(moving):
+        took, clock = np.empty(len(called)), time.perf_counter_ns
+        for i, x in enumerate(called.tolist()):
             start = clock()
             window.insert(x)
             if len(window) > rows:
@@ -208,14 +216,10 @@ def _enforced(
             window.evict_while(policy)
             answer = window.query()
             took[i] = clock() - start
-            answers.append(answer)
+            singly.append(answer)
             inside.append(len(window))
         return took
 
-    took = steps_of(run, window, values[:rows], RUNS)
-    mean, p999 = float(took.mean()), float(np.percentile(took, 99.9))
-    held = float(np.mean(inside))
-    return (
-        Replay(name, algorithm, rows, len(moving), mean, p999, math.nan, held),
-        np.array(answers),
-    )
+    took = steps_of(run, window, filled, RUNS)
+    check_same({"an array": answers, "calls": np.array(singly)})
+    return answers, pushed, took, float(np.mean(inside))

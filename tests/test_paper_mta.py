@@ -138,7 +138,7 @@ def kept(name, values, rows):
             inside = [*inside, x][-rows:]
         if name == "max":
             inside = inside[inside.index(max(inside)) :]
-        elif name == "longest run":
+        elif name.startswith("longest run"):
             inside = inside[longest_run(inside)[1] :]
         if x is not None:
             found.append(list(inside))
@@ -152,9 +152,10 @@ def test_analytics_and_their_policies():
     totals = {
         "sum": np.sum, "mean": np.mean, "std": lambda v: np.std(v, ddof=1), "max": np.max,
         "geometric mean": lambda v: np.exp(np.mean(np.log(v))),
-        "longest run": lambda v: (*longest_run(v), len(v)),
+        "longest run": lambda v: longest_run(v)[0],
+        "longest run, own monoid": lambda v: (*longest_run(v), len(v)),
     }  # fmt: skip
-    assert list(mta_series.ANALYTICS) == list(mta_published.TABLE_2)
+    assert list(mta_series.ANALYTICS)[:-1] == list(mta_published.TABLE_2)
     for name, analytic in mta_series.ANALYTICS.items():
         for algorithm in mta_algorithms.able(ALGORITHMS, analytic.aggregate, series):
             replay, answers = mta_series.measure(name, algorithm, series, scale)
@@ -162,8 +163,10 @@ def test_analytics_and_their_policies():
             inside = kept(name, values, scale.rows)
             assert len(answers) == len(inside) == replay.updates
             wanted = np.array([totals[name](some) for some in inside])
-            np.testing.assert_allclose(answers, wanted, rtol=1e-12)
-            assert replay.inside == pytest.approx(np.mean([len(some) for some in inside]))
+            np.testing.assert_allclose(np.array(answers.tolist()), wanted, rtol=1e-12)
+            lengths = [len(some) for some in inside[: replay.timed]]
+            assert replay.inside == pytest.approx(np.mean(lengths))
+            assert len(lengths) == min(replay.updates, SCALE[2] if analytic.policy else 1_000)
 
 
 def test_memory_ends_where_partials_say():
