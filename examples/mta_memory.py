@@ -14,6 +14,7 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -24,7 +25,7 @@ from typing import Any
 import numpy as np
 from mta_algorithms import ALGORITHMS, Progress, opened
 
-from mta import agg
+from mta import agg, fifo
 
 CAPACITY = 2**25
 BUDGETS = tuple(2**k for k in range(20, 32))
@@ -74,16 +75,66 @@ def by_budget(
 
 def in_child(name: str, budget: int, capacity: int) -> Reached:
     """Let it grow in a process of its own."""
-    command = [sys.executable, __file__, name, str(budget), str(capacity)]
+    return Reached(**_child(name, str(budget), str(capacity)))
+
+
+def _child(*arguments: str) -> dict[str, Any]:
+    """What this file prints as a program."""
     paths = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
     done = subprocess.run(
-        command,
+        [sys.executable, __file__, *arguments],
         check=True,
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": paths},
     )
-    return Reached(**json.loads(done.stdout))
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+# ---- on a store ------------------------------------------------------------------------------
+
+STORES = {"files": "file", "LMDB": "lmdb", "RocksDB": "rocksdb"}
+"""Names, and the schemes of their URLs. All of them are on a disk."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A window whose nodes are on a store, when it has grown and slid on by as many values."""
+
+    store: str
+    values: int
+    anonymous: int  # by how much the anonymous resident memory of the process grew at most
+    seconds: float
+    stored: int  # bytes of the files
+
+
+def on_stores(stores: Sequence[str], values: int, progress: Progress) -> list[Stored]:
+    """AMTA with so many values inside, on each of the stores, in a process of its own."""
+    found = []
+    for name in stores:
+        progress(f"4: {name}, {values} values")
+        found.append(Stored(**_child(name, "0", str(values))))
+    return found
+
+
+def grow_on_store(name: str, values: int) -> Stored:
+    """Fill, and slide on until nothing of the beginning is inside; every answer is checked."""
+    ones, most = np.ones(min(2**16, values), np.int64), 0
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"{STORES[name]}://{folder}/window"
+        with fifo.StoredAMTA(agg.sum("x"), url, type="int") as window:
+            window.insert_many(ones[:1])
+            before, start = memory("RssAnon"), time.perf_counter()
+            for count in range(0, 2 * values, len(ones)):
+                answers = window.slide(ones, values)
+                if answers[-1] != min(count + 1 + len(ones), values):
+                    raise AssertionError(f"{name}: {answers[-1]} after {count + 1} and an array")
+                most = max(most, memory("RssAnon") - before)
+            window.flush()
+            seconds = time.perf_counter() - start
+        size = sum(p.stat().st_blocks * 512 for p in Path(folder).rglob("*") if p.is_file())
+    return Stored(name, values, most, seconds, size)
 
 
 # ---- in the child ----------------------------------------------------------------------------
@@ -124,5 +175,10 @@ def memory(field: str) -> int:
     raise LookupError(field)
 
 
+def main(name: str, budget: int, capacity: int) -> Any:
+    """What the process is told to grow."""
+    return grow_on_store(name, capacity) if name in STORES else grow(name, budget, capacity)
+
+
 if __name__ == "__main__":
-    print(json.dumps(asdict(grow(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))))
+    print(json.dumps(asdict(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))))

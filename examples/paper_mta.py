@@ -206,8 +206,30 @@ def experiment_4(job: Job) -> list[Path]:
         f"\nThe paper, MiB of heap with which {paper.MEMORY_CAPACITY:,} values came to be inside: "
         f"{known} ({paper.MACHINE})."
     )
+    _stored(job)
     mta_picture.memory(found, job.picture("4"))
     return [job.picture("4")]
+
+
+def _stored(job: Job) -> None:
+    """The same with the nodes on a store: as many values as the paper's, and what stays here."""
+    needed = {"LMDB": "lmdb", "RocksDB": "rocksdict"}
+    stores = [
+        name for name in mta_memory.STORES if importlib.util.find_spec(needed.get(name, "mta"))
+    ]
+    values = job.of(mta_memory.CAPACITY, 2**14)
+    found = mta_memory.on_stores(job.of(stores, stores[:1]), values, job.progress)
+    head = ["store", "values", "MiB of memory at most", "MiB on the disk", "ns a slide"]
+    lines = [
+        [
+            r.store, f"{r.values:,}", number(r.anonymous / 2**20), number(r.stored / 2**20),
+            number(1e9 * r.seconds / (2 * r.values)),
+        ]
+        for r in found
+    ]  # fmt: skip
+    job.show(
+        "AMTA with its nodes on a store: filled, and slid on by as many values", [head, *lines]
+    )
 
 
 def _bytes(found: Sequence[mta_memory.Reached]) -> Table:

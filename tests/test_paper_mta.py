@@ -183,6 +183,14 @@ def test_memory_ends_where_partials_say():
     assert list(mta_memory.WINDOWS) == list(mta_memory.PARTIALS) == list(ALGORITHMS)
 
 
+def test_a_window_on_a_store_holds_little_in_memory():
+    (found,) = mta_memory.on_stores(["files"], 2**17, quiet)
+    assert (found.store, found.values) == ("files", 2**17)
+    in_memory = 2 * mta_memory.PARTIAL * found.values
+    assert found.anonymous >= 0 and found.seconds > 0
+    assert found.stored > in_memory / 8  # it is there, if not all of it
+
+
 def test_partials_a_value_are_those_of_the_docstrings():
     """A table in ``mta.fifo`` has them in its last column."""
     from mta import fifo
@@ -241,7 +249,7 @@ def test_the_program_prints_tables_and_draws(tmp_path, capsys, monkeypatch):
     for title, table in shown:
         assert title
         check_well_formed(table)
-    assert len(shown) == 2 * 4 + 3 + 5 + 2 + 2
+    assert len(shown) == 2 * 4 + 3 + 5 + 3 + 2
     published = next(table for title, table in shown if title.startswith("Table 2 of the paper"))
     assert published[1] == ["sum", "369,000,000", "14,320", "10,341", "4,288", "6,253", "4,163"]
     for name in ("1-sum", "1-max", "2", "3", "4", "5"):
