@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -26,15 +28,30 @@ ALGORITHMS = (
 )
 """As ``mta.fifo`` calls them. The paper has Recompute as Naive, FlatFAT as RA (Table 1 only)."""
 
+ON_A_STORE = ("StoredLogMTA", "StoredAMTA")
+"""With nodes on a store: LMDB, on this machine. The paper's KVS is on three more."""
+
 KEEP_SUFFIXES = ("TwoStacks", "DABALite")
 """They need their values as well to enforce a policy."""
 
 
 def opened(algorithm: str, aggregate: Any, policy: bool = False) -> fifo.Fifo:
-    """An empty window. policy : it has to enforce one."""
+    """An empty window in memory. policy : it has to enforce one."""
     options = {"keep_values": True} if policy and algorithm in KEEP_SUFFIXES else {}
     window: fifo.Fifo = getattr(fifo, algorithm)(aggregate, **options)
     return window
+
+
+@contextmanager
+def living(algorithm: str, aggregate: Any, policy: bool = False) -> Iterator[fifo.Fifo]:
+    """An empty window, in memory or on a store of its own, which goes with it."""
+    if algorithm not in ON_A_STORE:
+        yield opened(algorithm, aggregate, policy)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"lmdb://{folder}/window?sync=never"
+        with getattr(fifo, algorithm)(aggregate, url) as window:
+            yield window
 
 
 def able(algorithms: Sequence[str], aggregate: Any, values: Array) -> list[str]:
@@ -42,7 +59,8 @@ def able(algorithms: Sequence[str], aggregate: Any, values: Array) -> list[str]:
     found = []
     for algorithm in algorithms:
         try:
-            opened(algorithm, aggregate).insert_many(values[:1])
+            with living(algorithm, aggregate) as window:
+                window.insert_many(values[:1])
         except (SpecError, DataError):
             continue
         found.append(algorithm)

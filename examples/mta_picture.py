@@ -17,6 +17,7 @@ from paper_axes import INK, MUTED, headline, name_ends, plain_axes, plain_number
 COLOURS = {
     "Recompute": MUTED, "SubtractOnEvict": "#b7791f", "TwoStacks": "#d0638f", "DABA": "#8e5ea2",
     "DABALite": "#5b4fa0", "FlatFAT": "#7a5c3e", "LogMTA": "#1f6f5c", "AMTA": "#c0392b",
+    "StoredAMTA": "#2c6fbb",
 }  # fmt: skip
 
 Line = tuple[str, list[float], list[float]]
@@ -109,7 +110,7 @@ def analytics(
     figure, axes = plt.subplots(figsize=(9.5, 5.2), dpi=110)
     names = list(ours)
     ends = []
-    for who in ("LogMTA", "DABA", "AMTA"):
+    for who in ("LogMTA", "DABA", "AMTA", "StoredAMTA"):
         for given, style, by in (
             (ours, {"ls": "-"}, "ours"),
             (papers, {"mfc": "none", "ls": "--"}, "the paper"),

@@ -15,8 +15,8 @@ NAMES = {
     "Local LMTA": "LogMTA",
     "DABA": "DABA",
     "Local AMTA": "AMTA",
-    "KVS LMTA": None,
-    "KVS AMTA": None,
+    "KVS LMTA": "StoredLogMTA",
+    "KVS AMTA": "StoredAMTA",
 }
 """The columns of Table 2, and what ``mta.fifo`` calls them. KVS: on a key-value store."""
 

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.csv
 from flight_data import package_file
-from mta_algorithms import Array, Progress, able, check_same, opened
+from mta_algorithms import Array, Progress, able, check_same, living
 from mta_latency import RECOMPUTED, STEPS_OF_RECOMPUTE, steps_of
 
 import mta
@@ -165,14 +165,16 @@ def measure(name: str, algorithm: str, series: Array, scale: Scale) -> tuple[Rep
     if algorithm == "Recompute":
         combined = RECOMPUTED_IN_PYTHON if analytic.python else RECOMPUTED
         values = values[: rows + max(min(combined // rows, STEPS_OF_RECOMPUTE), 1)]
-    window = opened(algorithm, analytic.aggregate, policy=analytic.policy is not None)
-    filled, moving = values[:rows], values[rows:]
-    if analytic.policy is None:
-        answers, pushed, took = _slid(window, filled, moving)
-        inside = float(rows)
-    else:
-        called = moving[: scale.called]
-        answers, pushed, took, inside = _enforced(window, analytic.policy, filled, moving, called)
+    with living(algorithm, analytic.aggregate, analytic.policy is not None) as window:
+        filled, moving = values[:rows], values[rows:]
+        if analytic.policy is None:
+            answers, pushed, took = _slid(window, filled, moving)
+            inside = float(rows)
+        else:
+            called = moving[: scale.called]
+            answers, pushed, took, inside = _enforced(
+                window, analytic.policy, filled, moving, called
+            )
     cost = pushed, float(took.mean()), float(np.percentile(took, 99.9))
     return Replay(name, algorithm, rows, len(moving), len(took), *cost, inside), answers
 

@@ -23,7 +23,7 @@ import mta_memory
 import mta_picture
 import mta_published as paper
 import mta_series
-from mta_algorithms import ALGORITHMS, Progress
+from mta_algorithms import ALGORITHMS, ON_A_STORE, Progress
 from paper_report import Steps, Table, machine, print_table
 
 QUICK_SERIES = mta_series.Scale(500, 3_000, 500, 64, 200)
@@ -62,7 +62,9 @@ def by_algorithm(
     first: str, rows: Sequence[Any], at: Callable[[Any], Any], cell: Callable[[Any], str]
 ) -> Table:
     """A line a value of `at`, a column an algorithm; empty where nothing was measured."""
-    who = [name for name in ALGORITHMS if any(row.algorithm == name for row in rows)]
+    who = [
+        name for name in (*ALGORITHMS, *ON_A_STORE) if any(row.algorithm == name for row in rows)
+    ]
     cells = {(at(row), row.algorithm): cell(row) for row in rows}
     lines = dict.fromkeys(at(row) for row in rows)
     table = [[f"{line:,}" if isinstance(line, int) else line] for line in lines]
@@ -117,7 +119,7 @@ def experiment_2(job: Job) -> list[Path]:
         for who in ALGORITHMS
     }
     published = {
-        ours: us for name, us in paper.BULK_WORST_US.items() if (ours := paper.NAMES[name])
+        ours: us for name, us in paper.BULK_WORST_US.items() if (ours := paper.NAMES[name]) in worst
     }
     lines = [
         [who, number(worst[who]), number(published[who]) if who in published else ""]
@@ -141,7 +143,8 @@ def experiment_3(job: Job) -> list[Path]:
         f"{len(series):,} measurements, replayed {scale.updates / len(series):.4g} times: "
         f"{scale.updates:,} updates."
     )
-    found = mta_series.by_analytic(ALGORITHMS, series, scale, job.progress)
+    algorithms = (*ALGORITHMS, *ON_A_STORE)
+    found = mta_series.by_analytic(algorithms, series, scale, job.progress)
     job.show("Mean ns of a value, arrays slid over in one call", _analytics(found, "pushed"))
     job.show("Mean ns an update by the clock: insert, policy, answer", _analytics(found, "mean"))
     job.show("p99.9, ns by the clock", _analytics(found, "p999"))
@@ -154,7 +157,7 @@ def experiment_3(job: Job) -> list[Path]:
     for r in found:
         ours.setdefault(r.analytic, {})[r.algorithm] = r.pushed
     theirs = {
-        name: {mine: row[who] for who, mine in paper.NAMES.items() if mine}
+        name: {mine: row[who] for who, mine in paper.NAMES.items()}
         for name, row in paper.TABLE_2.items()
     }
     of_paper = {name: row for name, row in ours.items() if name in theirs}
