@@ -36,15 +36,17 @@ cdef inline int slide_rows(
 ) except -1 nogil:
     """As `forest_slide`."""
     cdef Part suffixes[SLOTS]
-    cdef int64_t i = 0, step, row, block = -1, split = -1    # the suffixes are those of this block
+    # The suffixes are those of this block, up to this split point of a forest that begins at this row.
+    cdef int64_t block = -1, split = -1, base = -1
+    cdef int64_t i = 0, step, row
     if Part is Boxed or s.heads != NULL:
         return forest_slide(s, values, valid, first, lo, hi, n, out)
     while i < n:
         if n - i >= RUN and runs_on(s, lo + i, hi + i):
             row = s.base + s.back - first
-            if split != s.split:
+            if split != s.split or base != s.base:
                 block = -1
-            split = s.split
+            split, base = s.split, s.base
             block = slide_run(s, values + row, valid + row if valid != NULL else NULL, lo + i, suffixes, block,
                               out + i)
             i += RUN
