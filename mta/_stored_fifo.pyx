@@ -1,9 +1,11 @@
 """StoredFifo: a window of ``mta.fifo`` whose nodes live on a store, all but O(log n) of them."""
 from libc.stdint cimport int64_t, uint8_t
+from libc.string cimport memset
 
 from mta._fifo cimport Fifo
 from mta._fifo_ops cimport fifo_bytes
 from mta._fifo_policies cimport FifoSearch
+from mta._many cimport as_array, is_array
 from mta._monoids cimport GEOMETRIC_MEAN, MEAN, Boxed, Cell
 from mta._search cimport Decider
 from mta._tiers cimport Tiers
@@ -18,6 +20,7 @@ cdef enum:
     FEWEST_BITS = 2
     BOXED_BYTES = 128    # of a Python value as text, about
     SINGLE_STEPS = 2     # that evict without looking further than `Tiers.prepare` has
+    LONGEST_NAME = 400   # bytes; keys have up to 511
 
 
 cdef class StoredFifo(Fifo):
@@ -36,12 +39,15 @@ cdef class StoredFifo(Fifo):
     cdef readonly object store
     cdef bint owns
     cdef bint open
+    # While `slide` goes through an array: the first failure of the store, after which no more is done.
+    cdef bint sliding, failed
+    cdef object failure
 
     def __init__(self, agg, store, str name="window", type="float", *, int64_t block=65536):
         if block < 16 or block > 1 << 28:
             raise SpecError(f"block: 16 bytes to 256 MiB, not {block}")
-        if not name or "/" in name:
-            raise SpecError(f"name: text without a slash is needed, not {name!r}")
+        if not name or "/" in name or len(name.encode(errors="replace")) > LONGEST_NAME:
+            raise SpecError(f"name: text of 1 to {LONGEST_NAME} bytes without a slash is needed, not {name!r}")
         Fifo.__init__(self, agg, type)
         if self.ops == NULL:
             raise SpecError("type: 'float' or 'int' has to be said where values are on a store")
@@ -49,11 +55,18 @@ cdef class StoredFifo(Fifo):
         self.store = open_store(store) if self.owns else store
         size = BOXED_BYTES if self.user is not None and self.ops.size == sizeof(Boxed) else self.ops.size
         bits = max((block // size).bit_length() - 1, FEWEST_BITS)
-        self.tiers = Tiers(self.store, name, bits, "stored fifo", repr((self.algorithm, agg, type, bits)))
+        made = {"algorithm": self.algorithm, "agg": repr(agg), "type": type, "values a block": 1 << bits}
+        self.tiers = Tiers(self.store, name, bits, made)
         self.tiers.start(&self.state, self.ops, None if self.user is None else self.monoid.context)
         self.open = True
-        self.tiers.open()
-        self.first_null = self.tiers.nulls_before(self.state.forest.front)
+        try:
+            self.tiers.open()
+            self.first_null = self.tiers.nulls_before(self.state.forest.front)
+        except BaseException:
+            self.open = False
+            if self.owns:
+                self.store.close()
+            raise
 
     # --------------------------------------------------------------------------- one value
 
@@ -80,32 +93,38 @@ cdef class StoredFifo(Fifo):
             self.busy = False
         return 0
 
-    cdef int arrange(self, bint null) except -1:
-        """Before rows come in: what they and the next steps need is in memory."""
+    cdef int check_open(self) except -1:
         if not self.open:
             raise StoreError(f"{self.tiers.name}: the window is closed")
+        return 0
+
+    cdef int arrange(self, bint null) except -1:
+        """Before rows come in: what they and the next steps need is in memory."""
+        self.check_open()
         if self.state.front == self.state.back:
             self.tiers.restart()
+            self.first_null = 0
         if self.state.forest.back & ((<int64_t> 1 << self.tiers.bits) - 1) == 0:
             self.tiers.make_room()
-        if null and not self.tiers.counting:
-            self.tiers.count_null()
-        if not self.tiers.counting or null:
-            self.first_null = self.tiers.nulls_before(self.state.forest.front)
+        if not self.tiers.counting:
+            self.first_null = 0
+            if null:
+                self.tiers.count_null()
         if self.state.front < self.state.back:
             self.tiers.prepare(self.state.forest.front)
         return 0
 
     cdef int evict_to(self, int64_t front) except -1:
-        cdef int64_t to = front - self.state.forest.base
-        if not self.open:
-            raise StoreError(f"{self.tiers.name}: the window is closed")
-        if front < self.state.back:
+        self.check_open()
+        try:
             if front - self.state.front <= (1 if self.user is not None else SINGLE_STEPS):
                 self.tiers.prepare(self.state.forest.front)
-            else:
-                self.tiers.prepare(to)
-        Fifo.evict_to(self, front)
+            elif front < self.state.back:
+                self.tiers.prepare(front - self.state.forest.base)
+            Fifo.evict_to(self, front)
+        except BaseException:
+            self.tiers.forget_heads()
+            raise
         return 0
 
     cdef int64_t null_from(self, int64_t position) except -1 nogil:
@@ -170,26 +189,82 @@ cdef class StoredFifo(Fifo):
             valid = valid + rows if valid != NULL else NULL
         return 0
 
+    def slide(self, array, int64_t keep):
+        """For every value: insert it, evict down to `keep` values, query. The answers as an array.
+
+        Null answers are NaN, and masked among integers.
+
+        Raises
+        ------
+        StoreError
+            The store has failed. The error's ``answers`` are those of the first values, which are
+            inside; go on with ``array[len(error.answers):]``.
+        OverflowError
+            An integer sum does not fit in 64 bits; the array has been taken in all the same.
+        """
+        if self.user is None or keep < 0 or not is_array(array):
+            return Fifo.slide(self, array, keep)
+        answers = []
+        try:
+            for value in array.tolist():
+                if self.state.back - self.state.front > max(keep, <int64_t> 1):
+                    self.evict_to(self.state.back - max(keep, <int64_t> 1))
+                answers.append(self.slide_one(value, keep))
+        except StoreError as error:
+            error.answers = as_array(answers)
+            raise
+        return as_array(answers)
+
+    cdef int64_t run(self, const int64_t[::1] cells, const uint8_t[::1] mask, int64_t keep,
+                     int64_t[::1] counts, int64_t[::1] out) except -2:
+        cdef int64_t failed, begun = self.state.back
+        self.sliding, self.failed, self.failure = True, False, None
+        try:
+            failed = Fifo.run(self, cells, mask, keep, counts, out)
+        finally:
+            self.sliding = False
+        if self.failed:
+            error, self.failure = self.failure, None
+            n = self.state.back - begun
+            error.answers = self.finished(np.asarray(out)[:n], None if counts is None else np.asarray(counts)[:n])
+            raise error
+        return failed
+
     cdef int step(self, const Cell* values, const uint8_t* valid, int64_t n, int64_t keep, void* parts,
                   int64_t* counts) except -1 nogil:
-        cdef int64_t rows, position, front
-        while n > 0:
-            if self.state.back - self.state.front > max(keep, <int64_t> 1):
-                with gil:
-                    self.evict_inside(self.state.back - max(keep, <int64_t> 1))
-            self.look(valid, n)
-            rows = min(n, self.rows_at_once(keep))
+        cdef int64_t rows, position, front, done = 0
+        while done < n and self.make_ready(valid + done if valid != NULL else NULL, n - done, keep):
+            rows = min(n - done, self.rows_at_once(keep))
             position, front = self.state.forest.back, self.state.forest.front
-            self.ops.slide(&self.state, values, valid, rows, keep, parts, NULL)
-            self.note_rows(valid, position, rows)
+            self.ops.slide(&self.state, values + done, valid + done if valid != NULL else NULL, rows, keep,
+                           <char*> parts + done * <int64_t> self.ops.size, NULL)
+            self.note_rows(valid + done if valid != NULL else NULL, position, rows)
             if counts != NULL:
-                self.count_rows(counts, position, front, rows, keep)
-                counts += rows
-            n -= rows
-            values += rows
-            parts = <char*> parts + rows * <int64_t> self.ops.size
-            valid = valid + rows if valid != NULL else NULL
+                self.count_rows(counts + done, position, front, rows, keep)
+            if self.tiers.counting:
+                self.first_null = self.tiers.nulls_at(self.state.forest.front)
+            done += rows
+        memset(<char*> parts + done * <int64_t> self.ops.size, 0, (n - done) * self.ops.size)
         return 0
+
+    cdef bint make_ready(self, const uint8_t* valid, int64_t n, int64_t keep) except -1 nogil:
+        """All that the store is needed for, before the next steps; False: it has failed in a `slide`."""
+        if self.failed and self.sliding:
+            return False
+        cdef bint many = self.state.back - self.state.front > max(keep, <int64_t> 1)
+        if not many and not self.has_to_arrange(valid, n):
+            return True
+        with gil:
+            try:
+                if many:
+                    self.evict_inside(self.state.back - max(keep, <int64_t> 1))
+                self.look(valid, n)
+            except StoreError as error:
+                if not self.sliding:
+                    raise
+                self.failed, self.failure = True, error
+                return False
+        return True
 
     cdef int evict_inside(self, int64_t front) except -1:
         """While an array is gone through."""
@@ -201,17 +276,27 @@ cdef class StoredFifo(Fifo):
 
     cdef int look(self, const uint8_t* valid, int64_t n) except -1 nogil:
         """`arrange`, where there is anything to do."""
-        # An empty window begins a block.
-        cdef int64_t start = self.state.forest.back if self.state.front < self.state.back else 0
-        cdef int64_t i, rows = self.to_block_end(start)
-        cdef bint null = False
-        for i in range(min(n, rows) if valid != NULL else 0):
-            null = null or not valid[i]
-        if (null and not self.tiers.counting or rows == <int64_t> 1 << self.tiers.bits
-                or self.tiers.prepared != self.state.forest.front >> self.tiers.bits):
+        if self.has_to_arrange(valid, n):
             with gil:
-                self.arrange(null)
+                self.arrange(self.null_ahead(valid, n))
         return 0
+
+    cdef bint has_to_arrange(self, const uint8_t* valid, int64_t n) noexcept nogil:
+        return (not self.tiers.counting and self.null_ahead(valid, n)
+                or self.to_block_end(self.next_position()) == <int64_t> 1 << self.tiers.bits
+                or self.tiers.prepared != self.state.forest.front >> self.tiers.bits)
+
+    cdef int64_t next_position(self) noexcept nogil:
+        """Where the next row will be: an empty window begins a block."""
+        return self.state.forest.back if self.state.front < self.state.back else 0
+
+    cdef bint null_ahead(self, const uint8_t* valid, int64_t n) noexcept nogil:
+        """Whether one of the next rows is null, within this block."""
+        cdef int64_t i
+        for i in range(min(n, self.to_block_end(self.next_position())) if valid != NULL else 0):
+            if not valid[i]:
+                return True
+        return False
 
     cdef int64_t to_block_end(self, int64_t position) noexcept nogil:
         """Rows from this position to the end of its block."""
@@ -251,8 +336,7 @@ cdef class StoredFifo(Fifo):
         return np.ones(n, np.int64)
 
     cdef int note_nulls(self, const uint8_t* valid, int64_t begun, int64_t n) except -1:
-        self.first_null = self.tiers.nulls_before(self.state.forest.front)
-        return 0
+        return 0    # `step` has done so
 
     # ----------------------------------------------------------------------------- the store
 
@@ -268,8 +352,7 @@ cdef class StoredFifo(Fifo):
             It is not durable; what was flushed before still is.
         """
         self.check_idle()
-        if not self.open:
-            raise StoreError(f"{self.tiers.name}: the window is closed")
+        self.check_open()
         self.tiers.write_header()
         self.store.flush()
 

@@ -38,7 +38,9 @@ cdef class Tiers:
     cdef BoxedContext boxes    # of a monoid of Python values, or None
     cdef object store
     cdef object ahead          # the store's `prefetch`, or None
-    cdef str name, kind, spec
+    cdef str name
+    cdef dict made
+    cdef object identity       # a checksum of both
     cdef readonly int bits     # a block has 2^bits nodes
     cdef int n                 # tiers that have begun, that of the nulls not counted
     cdef Tier tiers[MAX_TIERS]
@@ -46,7 +48,8 @@ cdef class Tiers:
     cdef int64_t apart_from    # the front for which `heads` were set
     cdef int64_t prepared      # the block of rows that it is in; -1: what it needs was not read
     cdef list gone             # blocks to be taken off the store: [base, tier, from, to]
-    cdef list going            # and those that the last header still names
+    cdef list going            # and those that the last header still names,
+    cdef int64_t waiting       # of which there are so many
     cdef readonly int64_t reads, writes
     # Nulls are counted from the first one until none is inside: a tier of one level, whose nodes are
     # how many there were before each row.
@@ -60,9 +63,12 @@ cdef class Tiers:
     cdef int make_room(self) except -1
     cdef int begin_tiers(self, int64_t back) except -1
     cdef int prepare(self, int64_t front) except -1
+    cdef int fill_heads(self, int64_t front) except -1
+    cdef int forget_heads(self) except -1
     cdef bint is_apart(self, int i, int64_t front) noexcept
     cdef void point_heads(self) noexcept
     cdef bint copied(self, Tier* t, int i, int64_t block, int64_t front) except -1
+    cdef int64_t oldest_in_tail(self, Tier* t) noexcept
     cdef int build(self, Tier* t, Pair* pair, int64_t block, int64_t front) except -1
     cdef int read_ahead(self, int64_t front) except -1
     cdef void* node(self, int level, int64_t index) except NULL
@@ -72,9 +78,13 @@ cdef class Tiers:
     cdef int64_t nulls_at(self, int64_t position) noexcept nogil
     cdef int64_t nulls_before(self, int64_t position) except -1
     cdef int stop_counting(self) except -1
-    cdef bytes encoded(self, Tier* t, int64_t start, int64_t stop)
-    cdef int decode(self, Tier* t, Pair* pair, int64_t block, bytes stored, int64_t front) except -1
-    cdef int place(self, Tier* t, Ring* ring, int64_t start, int64_t stop, bytes stored) except -1
+    cdef bytes encoded_block(self, Tier* t, int i, int64_t block)
+    cdef bytes mark(self, int i, int64_t block)
+    cdef bytes encoded(self, Tier* t, int64_t start, int64_t stop, bytes end)
+    cdef int decode(self, Tier* t, Pair* pair, int i, int64_t block, bytes stored, int64_t front) except -1
+    cdef int place_zeros(self, Pair* pair, int64_t block) except -1
+    cdef int place(self, Tier* t, Ring* ring, int64_t start, int64_t stop, bytes stored,
+                   Py_ssize_t size) except -1
     cdef Tier* tier(self, int i) noexcept
     cdef int64_t front_block(self, Tier* t) noexcept
     cdef bytes key(self, int i, int64_t block)
@@ -87,6 +97,9 @@ cdef class Tiers:
     cdef int forget_taken(self, int64_t most) except -1
     cdef int write_header(self) except -1
     cdef list header(self, list freed)
+    cdef int take_off_strays(self) except -1
+    cdef object missing(self, key)
+    cdef int check_made(self, made) except -1
     cdef int take(self, list parts) except -1
     cdef list live(self)
     cdef int64_t nbytes(self)

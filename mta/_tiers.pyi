@@ -1,3 +1,5 @@
+from typing import Any
+
 from typing_extensions import Self, disjoint_base
 
 from mta.stores import Store
@@ -7,5 +9,5 @@ class Tiers:
     bits: int
     reads: int
     writes: int
-    def __new__(cls, store: Store, name: str, bits: int, kind: str, spec: str) -> Self: ...
+    def __new__(cls, store: Store, name: str, bits: int, made: dict[str, Any]) -> Self: ...
     def open(self) -> bool: ...

@@ -31,6 +31,9 @@ from mta._monoids cimport Boxed
 from mta._rings cimport CHUNK_ITEMS, ring_bytes, ring_make, ring_make_chunk, ring_place, ring_release
 
 import json
+import re
+from struct import Struct
+from zlib import crc32
 
 from mta._fifo_bytes import partials_of_bytes, partials_to_bytes
 from mta.errors import DamageError, SnapshotError
@@ -40,6 +43,10 @@ cdef enum:
     TAKEN_OFF = 4          # blocks, for every one that is put
     TAKEN_OFF_MOST = 1000  # in the batch of a header
     WASTED = 16            # blocks that a newer header would free, beyond as many as are in use
+
+
+KIND = "window on a store"
+MARK = Struct("<I")
 
 
 cdef inline int64_t first_node(int64_t front, int level) noexcept nogil:
@@ -55,11 +62,12 @@ cdef class Tiers:
     store : where blocks go
     name : of the window; its keys begin with it
     bits : blocks have 2^bits nodes; 2 at least
-    kind, spec : of the header, which no other window takes
+    made : what the window is, by name; a window that was made otherwise is refused
     """
 
-    def __cinit__(self, store, str name, int bits, str kind, str spec):
-        self.store, self.name, self.bits, self.kind, self.spec = store, name, bits, kind, spec
+    def __cinit__(self, store, str name, int bits, dict made):
+        self.store, self.name, self.bits, self.made = store, name, bits, made
+        self.identity = crc32(json.dumps([name, made]).encode())
         self.ahead = getattr(store, "prefetch", None)
         self.gone, self.going = [], []
         self.prepared = -1
@@ -125,7 +133,7 @@ cdef class Tiers:
             if block >= t.stored:
                 full.append((i, block))
                 if block >= self.front_block(t):
-                    changes[self.key(i, block)] = self.encoded(t, block << self.bits, (block + 1) << self.bits)
+                    changes[self.key(i, block)] = self.encoded_block(t, i, block)
         if changes:
             self.write(changes)
         for i, block in full:
@@ -169,7 +177,27 @@ cdef class Tiers:
         """
         if self.prepared == front >> self.bits:
             return 0
+        try:
+            self.fill_heads(front)
+            self.apart_from = front
+            self.point_heads()
+            self.read_ahead(front)
+        except BaseException:
+            self.forget_heads()
+            raise
+        self.prepared = front >> self.bits
+        return 0
+
+    cdef int forget_heads(self) except -1:
+        """They may be those of a front that the window does not have."""
+        cdef int i
         self.prepared = -1
+        for i in range(-1, self.n):
+            empty_pair(&self.tier(i).head)
+        return 0
+
+    cdef int fill_heads(self, int64_t front) except -1:
+        """Take the blocks of this front, from memory or from the store."""
         cdef int i
         cdef int64_t block
         cdef Tier* t
@@ -187,11 +215,7 @@ cdef class Tiers:
             found = self.read([self.key(i, block) for i, block in missing])
             for (i, block), stored in zip(missing, found):
                 t = self.tier(i)
-                self.decode(t, &t.head, block, stored, front)
-        self.apart_from = front
-        self.point_heads()
-        self.prepared = front >> self.bits
-        self.read_ahead(front)
+                self.decode(t, &t.head, i, block, stored, front)
         return 0
 
     cdef bint is_apart(self, int i, int64_t front) noexcept:
@@ -215,12 +239,11 @@ cdef class Tiers:
 
     cdef bint copied(self, Tier* t, int i, int64_t block, int64_t front) except -1:
         """Take a block into the head from where it is in memory already, if it is."""
-        cdef int64_t newest = ((self.state.forest.back >> t.lowest) - 1) >> self.bits
         cdef Ring* source
         if i < 0 and block < self.nulls_from:
-            self.decode(t, &t.head, block, bytes((<int64_t> 1 << self.bits) * t.size), front)
+            self.place_zeros(&t.head, block)
             return True
-        if block >= newest - 1 and block >= t.taken:    # not yet written over
+        if block >= self.oldest_in_tail(t):
             source = t.tail
         elif t.found.held[block & 1] == block:
             source = t.found.rings
@@ -231,6 +254,11 @@ cdef class Tiers:
         copy_items(source, &t.head.rings[0], max(start, first_node(front, t.lowest)), stop, t.size)
         self.build(t, &t.head, block, front)
         return True
+
+    cdef int64_t oldest_in_tail(self, Tier* t) noexcept:
+        """The first block that is there: one that is stored is, until the next one writes over it."""
+        cdef int64_t newest = ((self.state.forest.back >> t.lowest) - 1) >> self.bits
+        return max(newest - 1, t.taken)
 
     cdef int build(self, Tier* t, Pair* pair, int64_t block, int64_t front) except -1:
         """The upper nodes of a block whose lowest are there."""
@@ -280,9 +308,11 @@ cdef class Tiers:
             return t.head.rings
         if t.found.held[block & 1] != block:
             make_pair(&t.found, t, self.bits)
-            stored = (bytes((<int64_t> 1 << self.bits) * t.size) if i < 0 and block < self.nulls_from
-                      else self.read([self.key(i, block)])[0])
-            self.decode(t, &t.found, block, stored, self.state.forest.front)
+            if i < 0 and block < self.nulls_from:
+                self.place_zeros(&t.found, block)
+            else:
+                stored = self.read([self.key(i, block)])[0]
+                self.decode(t, &t.found, i, block, stored, self.state.forest.front)
         return t.found.rings
 
     # ------------------------------------------------------------------------------- the nulls
@@ -341,16 +371,25 @@ cdef class Tiers:
 
     # ------------------------------------------------------------------------ blocks as bytes
 
-    cdef bytes encoded(self, Tier* t, int64_t start, int64_t stop):
+    cdef bytes encoded_block(self, Tier* t, int i, int64_t block):
+        """What the store holds of a block: its lowest nodes, and whose they are."""
+        return self.encoded(t, block << self.bits, (block + 1) << self.bits, self.mark(i, block))
+
+    cdef bytes mark(self, int i, int64_t block):
+        """At the end of every block: those of other windows, and of other places, are refused."""
+        return MARK.pack(crc32(self.key(i, block), self.identity))
+
+    cdef bytes encoded(self, Tier* t, int64_t start, int64_t stop, bytes end):
         """The lowest nodes [start, stop), which are in the tail; zeros for what has left."""
         cdef int64_t first = min(max(start, first_node(self.state.forest.front, t.lowest)), stop), i
         if self.boxes is not None and t != &self.nulls:
             found = [<object> (<Boxed*> ring_place(t.tail, i, t.size)).value for i in range(first, stop)]
-            return partials_to_bytes([self.boxes.zero] * (first - start) + found, self.boxes.zero)
-        cdef bytes made = PyBytes_FromStringAndSize(NULL, (stop - start) * t.size)
+            return partials_to_bytes([self.boxes.zero] * (first - start) + found, self.boxes.zero) + end
+        cdef int64_t size = (stop - start) * <int64_t> t.size, run
+        cdef bytes made = PyBytes_FromStringAndSize(NULL, size + len(end))
         cdef char* to = made
+        memcpy(to + size, <const char*> end, len(end))
         memset(to, 0, (first - start) * t.size)
-        cdef int64_t run
         i = first
         while i < stop:
             run = min((i | (CHUNK_ITEMS - 1)) + 1, stop, (i | (t.tail.places - 1)) + 1) - i
@@ -358,19 +397,32 @@ cdef class Tiers:
             i += run
         return made
 
-    cdef int decode(self, Tier* t, Pair* pair, int64_t block, bytes stored, int64_t front) except -1:
+    cdef int decode(self, Tier* t, Pair* pair, int i, int64_t block, bytes stored, int64_t front) except -1:
         """A block as it was stored, and its upper nodes."""
+        cdef Py_ssize_t size = len(stored) - MARK.size
         pair.held[block & 1] = -1
-        self.place(t, pair.rings, block << self.bits, (block + 1) << self.bits, stored)
+        if size < 0 or (<const char*> stored)[size:size + MARK.size] != self.mark(i, block):
+            raise DamageError(f"{self.store!r}: the block {self.key(i, block)!r} is damaged: it is not what "
+                              "this window has put there")
+        self.place(t, pair.rings, block << self.bits, (block + 1) << self.bits, stored, size)
         return self.build(t, pair, block, front)
 
-    cdef int place(self, Tier* t, Ring* ring, int64_t start, int64_t stop, bytes stored) except -1:
-        """Put the lowest nodes [start, stop) into a ring."""
+    cdef int place_zeros(self, Pair* pair, int64_t block) except -1:
+        """A block of the nulls from before they were counted."""
+        cdef int64_t i
+        for i in range(block << self.bits, (block + 1) << self.bits):
+            room(&pair.rings[0], i, sizeof(int64_t))
+            (<int64_t*> ring_place(&pair.rings[0], i, sizeof(int64_t)))[0] = 0
+        pair.held[block & 1] = block
+        return 0
+
+    cdef int place(self, Tier* t, Ring* ring, int64_t start, int64_t stop, bytes stored,
+                   Py_ssize_t size) except -1:
+        """Put the lowest nodes [start, stop) into a ring; `size` is of their bytes."""
         cdef const char* source = stored
         cdef int64_t i, run
-        cdef Py_ssize_t size = len(stored)
         if self.boxes is not None and t != &self.nulls:
-            found = partials_of_bytes(stored, self.boxes.zero)
+            found = partials_of_bytes(stored[:size], self.boxes.zero)
             if len(found) != stop - start:
                 raise DamageError(f"{self.store!r}: a block of {self.name!r} has {len(found)} partials, "
                                   f"not {stop - start}")
@@ -414,13 +466,13 @@ cdef class Tiers:
         self.reads += len(keys)
         for key, stored in zip(keys, found):
             if stored is None:
-                raise DamageError(f"{self.store!r}: the block {key!r} is missing")
+                raise self.missing(key)
         return found
 
     cdef int write(self, dict changes) except -1:
         """Put blocks, take some off that nobody needs, and let a newer header free others."""
         cdef Tier* t = &self.tiers[0]
-        cdef int64_t unused = self.front_block(t) - t.kept
+        cdef int64_t unused = self.waiting + self.front_block(t) - t.kept
         puts = len(changes)
         self.store.write({**changes, **self.taken_off(self.gone, TAKEN_OFF * puts)})
         self.writes += puts
@@ -434,6 +486,7 @@ cdef class Tiers:
         cdef Tier* t = self.tier(i)
         if t.kept < stop:
             self.going.append([self.state.forest.base, i, t.kept, stop])
+            self.waiting += stop - t.kept
             t.kept = stop
         return 0
 
@@ -465,9 +518,9 @@ cdef class Tiers:
             t = self.tier(i)
             self.let_go(i, min(self.front_block(t), t.stored))
         freed = self.gone + self.going
-        header = seal(self.kind, self.spec, self.header(freed))
+        header = seal(KIND, "", self.header(freed))
         self.store.write({self.header_key(): header, **self.taken_off(freed, TAKEN_OFF_MOST)})
-        self.going, self.gone = [], freed
+        self.going, self.gone, self.waiting = [], freed, 0
         self.forget_taken(TAKEN_OFF_MOST)
         return 0
 
@@ -478,8 +531,9 @@ cdef class Tiers:
         tails = []
         for i in range(-1 if self.counting else 0, self.n):
             t = self.tier(i)
-            tails.append(self.encoded(t, t.stored << self.bits, s.forest.back >> t.lowest))
+            tails.append(self.encoded(t, t.stored << self.bits, s.forest.back >> t.lowest, b""))
         positions = {
+            "made": self.made,
             "front": s.front, "back": s.back, "base": s.forest.base,
             "tiers": [[self.tiers[i].stored, self.tiers[i].kept] for i in range(self.n)],
             "nulls": ([self.nulls.stored, self.nulls.kept, self.nulls_from, self.null_count]
@@ -503,13 +557,46 @@ cdef class Tiers:
         ------
         SnapshotError
             It is damaged, or that of another window.
+        DamageError
+            A block that it names is missing.
         """
         stored = self.store.get(self.header_key())
-        if stored is None:
-            return False
-        with refusing_damage():
-            self.take(unseal(self.kind, self.spec, stored))
-        return True
+        if stored is not None:
+            try:
+                with refusing_damage():
+                    self.take(unseal(KIND, "", stored))
+            except SnapshotError as error:
+                raise SnapshotError(f"{self.store!r}: the window {self.name!r}: {error}") from None
+        self.take_off_strays()
+        return stored is not None
+
+    cdef int take_off_strays(self) except -1:
+        """Blocks that a process has put, or has not taken off yet, since it wrote the header."""
+        cdef int i
+        cdef int64_t block
+        cdef Tier* t
+        mine = re.compile(re.escape(self.name.encode()) + b"/[0-9a-f]{16}/(nulls|tier [0-9]+)/[0-9a-f]{16}")
+        strays = {key for key in self.store.keys(f"{self.name}/".encode()) if mine.fullmatch(key)}
+        for i in range(-1 if self.counting else 0, self.n):
+            t = self.tier(i)
+            for block in range(t.kept, t.stored):
+                key = self.key(i, block)
+                if key not in strays and block >= self.front_block(t):
+                    raise self.missing(key)
+                strays.discard(key)
+        if strays:
+            self.store.delete_many(sorted(strays))
+        self.gone = []
+        return 0
+
+    cdef object missing(self, key):
+        return DamageError(f"{self.store!r}: the block {key!r} is missing")
+
+    cdef int check_made(self, made) except -1:
+        for name, value in self.made.items():
+            if made[name] != value:
+                raise SnapshotError(f"it was made with {name} {made[name]}, not {value}")
+        return 0
 
     cdef int take(self, list parts) except -1:
         cdef FifoState* s = self.state
@@ -518,6 +605,7 @@ cdef class Tiers:
         cdef Tier* t
         cdef int64_t n, first
         told = json.loads(parts[0])
+        self.check_made(told["made"])
         front, back, base = told["front"], told["back"], told["base"]
         if not 0 <= base <= front <= back or len(parts) != 1 + len(told["tiers"]) + (told["nulls"] is not None):
             raise SnapshotError("snapshot: damaged (the positions do not fit)")
@@ -540,7 +628,8 @@ cdef class Tiers:
             if not (0 <= t.kept and 0 <= n - (t.stored << self.bits) <= <int64_t> 2 << self.bits):
                 raise SnapshotError("snapshot: damaged (a tail does not fit)")
             t.taken = t.stored
-            self.place(t, t.tail, t.stored << self.bits, n, parts[i + 1 + self.counting])
+            tail = parts[i + 1 + self.counting]
+            self.place(t, t.tail, t.stored << self.bits, n, tail, len(tail))
             first = max(t.stored << self.bits, first_node(f.front, t.lowest))
             if t.levels > 1 and first < n:
                 self.ops.build(s, t.tail, t.levels, first, n, NULL, NULL)
@@ -550,14 +639,15 @@ cdef class Tiers:
         """The Python values that the window points to."""
         cdef FifoState* s = self.state
         cdef int i, level
-        cdef int64_t block, j
+        cdef int64_t block, oldest, j
         cdef Tier* t
         live = [<object> (<Boxed*> s.named)[i].value for i in range(NAMED)] + live_sides(&s.forest)
         for i in range(self.n):
             t = &self.tiers[i]
             empty_pair(&t.found)    # read again if need be
+            oldest = self.oldest_in_tail(t)
             for level in range(t.levels):
-                start = max(first_node(s.forest.front, t.lowest + level), (t.stored << self.bits) >> level)
+                start = max(first_node(s.forest.front, t.lowest + level), (oldest << self.bits) >> level)
                 for j in range(start, s.forest.back >> (t.lowest + level)):
                     live.append(<object> (<Boxed*> ring_place(&t.tail[level], j, t.size)).value)
                 for block in t.head.held:

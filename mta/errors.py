@@ -1,5 +1,7 @@
 """What can go wrong, as types. Every message names the argument or the column, and the row."""
 
+from typing import Any
+
 
 class MtaError(Exception):
     """Base of every error that this package raises on purpose."""
@@ -30,7 +32,12 @@ class PolicyError(MtaError, ValueError):
 
 
 class StoreError(MtaError, OSError):
-    """A store could not do what it was asked; the message names the store, the call and the key."""
+    """A store could not do what it was asked; the message names the store, the call and the key.
+
+    `answers` are those that were made before, where the ``slide`` of a window was cut short.
+    """
+
+    answers: Any = None
 
 
 class DamageError(StoreError):
