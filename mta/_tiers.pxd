@@ -84,7 +84,7 @@ cdef class Tiers:
     cdef int decode(self, Tier* t, Pair* pair, int i, int64_t block, bytes stored, int64_t front) except -1
     cdef int place_zeros(self, Pair* pair, int64_t block) except -1
     cdef int place(self, Tier* t, Ring* ring, int64_t start, int64_t stop, bytes stored,
-                   Py_ssize_t size) except -1
+                   Py_ssize_t size, bytes key) except -1
     cdef Tier* tier(self, int i) noexcept
     cdef int64_t front_block(self, Tier* t) noexcept
     cdef bytes key(self, int i, int64_t block)
@@ -98,6 +98,7 @@ cdef class Tiers:
     cdef int write_header(self) except -1
     cdef list header(self, list freed)
     cdef int take_off_strays(self) except -1
+    cdef object wrong_length(self, key, found, expected, what)
     cdef object missing(self, key)
     cdef int check_made(self, made) except -1
     cdef int take(self, list parts) except -1

@@ -404,7 +404,7 @@ cdef class Tiers:
         if size < 0 or (<const char*> stored)[size:size + MARK.size] != self.mark(i, block):
             raise DamageError(f"{self.store!r}: the block {self.key(i, block)!r} is damaged: it is not what "
                               "this window has put there")
-        self.place(t, pair.rings, block << self.bits, (block + 1) << self.bits, stored, size)
+        self.place(t, pair.rings, block << self.bits, (block + 1) << self.bits, stored, size, self.key(i, block))
         return self.build(t, pair, block, front)
 
     cdef int place_zeros(self, Pair* pair, int64_t block) except -1:
@@ -417,23 +417,21 @@ cdef class Tiers:
         return 0
 
     cdef int place(self, Tier* t, Ring* ring, int64_t start, int64_t stop, bytes stored,
-                   Py_ssize_t size) except -1:
+                   Py_ssize_t size, bytes key) except -1:
         """Put the lowest nodes [start, stop) into a ring; `size` is of their bytes."""
         cdef const char* source = stored
         cdef int64_t i, run
         if self.boxes is not None and t != &self.nulls:
             found = partials_of_bytes(stored[:size], self.boxes.zero)
             if len(found) != stop - start:
-                raise DamageError(f"{self.store!r}: a block of {self.name!r} has {len(found)} partials, "
-                                  f"not {stop - start}")
+                raise self.wrong_length(key, len(found), stop - start, "partials")
             self.boxes.keep += found    # alive from here on
             for i in range(start, stop):
                 room(ring, i, t.size)
                 (<Boxed*> ring_place(ring, i, t.size)).value = <void*> found[i - start]
             return 0
         if size != (stop - start) * <Py_ssize_t> t.size:
-            raise DamageError(f"{self.store!r}: a block of {self.name!r} has {size} bytes, "
-                              f"not {(stop - start) * t.size}")
+            raise self.wrong_length(key, size, (stop - start) * t.size, "bytes")
         i = start
         while i < stop:
             run = min((i | (CHUNK_ITEMS - 1)) + 1, stop, (i | (ring.places - 1)) + 1) - i
@@ -589,6 +587,9 @@ cdef class Tiers:
         self.gone = []
         return 0
 
+    cdef object wrong_length(self, key, found, expected, what):
+        return DamageError(f"{self.store!r}: {key!r} is damaged: it has {found} {what}, not {expected}")
+
     cdef object missing(self, key):
         return DamageError(f"{self.store!r}: the block {key!r} is missing")
 
@@ -629,7 +630,7 @@ cdef class Tiers:
                 raise SnapshotError("snapshot: damaged (a tail does not fit)")
             t.taken = t.stored
             tail = parts[i + 1 + self.counting]
-            self.place(t, t.tail, t.stored << self.bits, n, tail, len(tail))
+            self.place(t, t.tail, t.stored << self.bits, n, tail, len(tail), self.header_key())
             first = max(t.stored << self.bits, first_node(f.front, t.lowest))
             if t.levels > 1 and first < n:
                 self.ops.build(s, t.tail, t.levels, first, n, NULL, NULL)

@@ -19,10 +19,10 @@ CHILD = Path(__file__).with_name("store_child.py")
 KILLS = 5
 
 
-def written_until_killed(kind: str, where: str, seconds: float) -> int:
+def written_until_killed(kind: str, where: str, seconds: float, child: Path = CHILD) -> int:
     """Lets a process write, kills it so long after its first flush; its last flushed number."""
     process = subprocess.Popen(
-        [sys.executable, CHILD, kind, where],
+        [sys.executable, child, kind, where],
         stdout=subprocess.PIPE,
         env={"PYTHONPATH": ":".join(sys.path)},
         text=True,
