@@ -40,6 +40,7 @@ from mta.errors import DamageError, SnapshotError
 from mta.snapshot import refusing_damage, seal, unseal
 
 cdef enum:
+    READ_AHEAD = 4         # blocks of a tier at a time
     TAKEN_OFF = 4          # blocks, for every one that is put
     TAKEN_OFF_MOST = 1000  # in the batch of a header
     WASTED = 16            # blocks that a newer header would free, beyond as many as are in use
@@ -272,7 +273,7 @@ cdef class Tiers:
     cdef int read_ahead(self, int64_t front) except -1:
         """Tell the store which blocks will be needed when the front is in the next ones."""
         cdef int i
-        cdef int64_t block
+        cdef int64_t block, first
         cdef Tier* t
         if self.ahead is None:
             return 0
@@ -281,8 +282,12 @@ cdef class Tiers:
             t = self.tier(i)
             if not self.is_apart(i, front):
                 continue
-            block = (first_node(front, t.lowest) >> self.bits) + 2
-            if t.asked < block < t.stored and not (i < 0 and block < self.nulls_from):
+            # Several at once, when the last but one has its turn: threads are woken less often.
+            first = (first_node(front, t.lowest) >> self.bits) + 2
+            if t.asked > first:
+                continue
+            first = max(first, t.asked + 1, self.nulls_from if i < 0 else 0)
+            for block in range(first, min(first + READ_AHEAD, t.stored)):
                 t.asked = block
                 keys.append(self.key(i, block))
         if keys:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from threading import Condition, Thread
+from threading import Condition, RLock, Thread
 from typing import ClassVar
 
 from mta.errors import SpecError, StoreError
@@ -14,14 +14,16 @@ from mta.stores.cache import BlockCache
 
 _WRITTEN_AT_ONCE = 64  # blocks in one call of the store, about: batches are joined up to here
 _READ_AT_ONCE = 16
+_GATHERED = 8  # blocks that are worth waking a thread for, and
+_LINGERING = 0.02  # seconds that fewer may wait for others
 
 
 class BackgroundStore(Store):
     """Any store, written in the background.
 
     `write` and its kin put a batch into a buffer and return; a thread brings the batches to the
-    store, in their order, joined into larger ones. They wait only while the buffer is full. What is
-    in the buffer is found by `get`. A batch stays atomic.
+    store, in their order, joined into larger ones; a few blocks linger some 20 ms for others. They
+    wait only while the buffer is full. What is in the buffer is found by `get`. A batch stays atomic.
 
     `flush` returns when all batches of before are written and the store has flushed. If the store
     fails, its error is raised by the next call, which then has done nothing else; no batch leaves
@@ -63,8 +65,14 @@ class BackgroundStore(Store):
             raise SpecError(f"buffer: at least one block has to have room, not {buffer}")
         self.store = store
         self._limit = buffer
-        # Guards all below. Never held while the store is at work.
-        self._changed = Condition()
+        self._gathered = min(_GATHERED, buffer)
+        # One lock guards all below, and is never held while the store is at work. What is waited
+        # for is told apart, so that nobody is woken for nothing.
+        lock = RLock()
+        self._changed = Condition(lock)  # batches were written, or could not be
+        self._to_write = Condition(lock)
+        self._to_read = Condition(lock)
+        self._hurrying = 0  # callers that wait for the writer
         self._batches: deque[dict[bytes, bytes | None]] = deque()  # not yet with the store
         self._newest: dict[bytes, tuple[bytes | None, int]] = {}  # by key; and in how many batches
         self._waiting = 0  # blocks in all batches
@@ -97,7 +105,7 @@ class BackgroundStore(Store):
                 self._turn += 1
                 self._want(key, self._turn)
             self._start("reader", self._read_ahead)
-            self._changed.notify_all()
+            self._to_read.notify()
 
     def _want(self, key: bytes, turn: int) -> None:
         if key not in self._newest:
@@ -146,9 +154,7 @@ class BackgroundStore(Store):
     def _write(self, batch: dict[bytes, bytes | None]) -> None:
         with self._changed:
             self._raise_error()
-            while self._waiting and self._waiting + len(batch) > self._limit:
-                self._changed.wait()
-                self._raise_error()
+            self._wait_while(lambda: self._waiting and self._waiting + len(batch) > self._limit)
             self._batches.append(batch)
             self._came += 1
             self._waiting += len(batch)
@@ -157,15 +163,25 @@ class BackgroundStore(Store):
                 self._wanted.pop(key, None)
                 self._ahead.pop(key)
             self._start("writer", self._write_behind)
-            self._changed.notify_all()
+            if len(self._batches) == 1 or self._waiting >= self._gathered:
+                self._to_write.notify()
+
+    def _wait_while(self, busy: Callable[[], object]) -> None:
+        """For the writer, who does not linger then."""
+        while busy():
+            self._hurrying += 1
+            try:
+                self._to_write.notify()
+                self._changed.wait()
+            finally:
+                self._hurrying -= 1
+            self._raise_error()
 
     def _flush(self) -> None:
         with self._changed:
             self._raise_error()
             before = self._came
-            while self._went < before:
-                self._changed.wait()
-                self._raise_error()
+            self._wait_while(lambda: self._went < before)
         self.store.flush()
 
     def close(self) -> None:
@@ -185,7 +201,8 @@ class BackgroundStore(Store):
         self._open = False
         with self._changed:
             self._stopping = True
-            self._changed.notify_all()
+            self._to_write.notify()
+            self._to_read.notify()
         for thread in self._threads.values():
             thread.join()
         self._ahead.clear()
@@ -205,7 +222,7 @@ class BackgroundStore(Store):
         """Raises what the writer met; it goes on after that."""
         error, self._error = self._error, None
         if error is not None:
-            self._changed.notify_all()
+            self._to_write.notify()
             raise StoreError(f"in the background: {error}") from error
 
     # What the threads do.
@@ -219,7 +236,8 @@ class BackgroundStore(Store):
     def _write_behind(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(self._can_write)
+                self._to_write.wait_for(self._can_write)
+                self._to_write.wait_for(self._worth_it, _LINGERING)
                 if self._stopping:
                     return
                 taken, together = self._joined()
@@ -236,6 +254,9 @@ class BackgroundStore(Store):
 
     def _can_write(self) -> bool:
         return self._stopping or bool(self._batches and self._error is None)
+
+    def _worth_it(self) -> bool:
+        return self._stopping or self._hurrying > 0 or self._waiting >= self._gathered
 
     def _joined(self) -> tuple[int, dict[bytes, bytes | None]]:
         """The first batches as one, and how many they are; whole batches, so it stays atomic."""
@@ -263,7 +284,7 @@ class BackgroundStore(Store):
     def _read_ahead(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._stopping or self._wanted)
+                self._to_read.wait_for(lambda: self._stopping or self._wanted)
                 if self._stopping:
                     return
                 keys = list(islice(self._wanted.items(), _READ_AT_ONCE))
