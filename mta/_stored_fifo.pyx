@@ -55,7 +55,8 @@ cdef class StoredFifo(Fifo):
         self.store = open_store(store) if self.owns else store
         size = BOXED_BYTES if self.user is not None and self.ops.size == sizeof(Boxed) else self.ops.size
         bits = max((block // size).bit_length() - 1, FEWEST_BITS)
-        made = {"algorithm": self.algorithm, "agg": repr(agg), "type": type, "values a block": 1 << bits}
+        made = {"name": name, "algorithm": self.algorithm, "agg": repr(agg), "type": type,
+                "values a block": 1 << bits}
         self.tiers = Tiers(self.store, name, bits, made)
         self.tiers.start(&self.state, self.ops, None if self.user is None else self.monoid.context)
         self.open = True

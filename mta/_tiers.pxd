@@ -40,7 +40,7 @@ cdef class Tiers:
     cdef object ahead          # the store's `prefetch`, or None
     cdef str name
     cdef dict made
-    cdef object identity       # a checksum of both
+    cdef object identity       # its checksum
     cdef readonly int bits     # a block has 2^bits nodes
     cdef int n                 # tiers that have begun, that of the nulls not counted
     cdef Tier tiers[MAX_TIERS]

@@ -68,7 +68,7 @@ cdef class Tiers:
 
     def __cinit__(self, store, str name, int bits, dict made):
         self.store, self.name, self.bits, self.made = store, name, bits, made
-        self.identity = crc32(json.dumps([name, made]).encode())
+        self.identity = crc32(json.dumps(made).encode())
         self.ahead = getattr(store, "prefetch", None)
         self.gone, self.going = [], []
         self.prepared = -1

@@ -264,13 +264,19 @@ class StoredAMTA(StoredFifo):
     the store does so (`mta.stores.BackgroundStore`; what a URL opens does).
 
     Combines as `AMTA`, and one a value more when a block is read: its upper nodes are made anew.
-    evict_many(k) and evict_while read two blocks a tier (of 12 levels), whatever k is.
+    evict_many(k) reads two blocks a tier (of 12 levels) whatever k is, and combines their values,
+    evict_while reads as many again for its search.
 
     A window goes on where it was: open it again by its name on its store, with the same aggregate,
-    type and block size. `flush` is the promise; a crash may keep a later moment. ``inserted`` says
-    how many values have ever come in, so that the rest can come again. If the store fails, the call
-    raises `StoreError` and the window is as it was (an array: with the values above it inside);
-    the next call tries again.
+    type and block size; all else is refused. `flush` is the promise; a crash may keep a later
+    moment. ``inserted`` says how many values have ever come in, so that the rest can come again. If
+    the store fails, the call raises `StoreError` and the window is as it was, and the next call
+    tries again. (An array goes in up to where the store failed, see ``inserted``; the error of
+    ``slide`` has the ``answers`` of these values.)
+
+    Opening lists the window's keys, takes off what a crash has left, and misses blocks that are not
+    there. Emptied windows and nulls that have left leave nothing; without any `flush`, blocks that
+    are used no more stay until they are as many as those in use, and 16.
 
     Villalba et al., 2018, §4.4.
 

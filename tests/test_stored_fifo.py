@@ -1,4 +1,4 @@
-"""Windows on a store against the same windows in memory, in any order of calls, failures and deaths."""
+"""Windows on a store against those in memory, in any order of calls, failures and deaths."""
 
 from __future__ import annotations
 
@@ -79,7 +79,10 @@ class Machine(RuleBasedStateMachine):
         )
 
     def as_it_was(self):
-        assert (len(self.window), self.window.inserted) == (len(self.memory), len(self.history.rows))
+        assert (len(self.window), self.window.inserted) == (
+            len(self.memory),
+            len(self.history.rows),
+        )
         failing, self.shelf.inner.failing = self.shelf.inner.failing, set()
         assert bits(until_it_works(self.window.query)) == bits(self.memory.query())
         self.shelf.inner.failing = failing
@@ -106,7 +109,9 @@ class Machine(RuleBasedStateMachine):
         """Few draws, many rows; null where the last of them says so."""
         few = data.draw(st.lists(self.values, min_size=1, max_size=9))
         rows = [few[(row * row) % len(few)] for row in range(n)]
-        nulls = data.draw(st.sets(st.integers(0, max(n - 1, 0)), max_size=3) if n else st.just(set()))
+        nulls = data.draw(
+            st.sets(st.integers(0, max(n - 1, 0)), max_size=3) if n else st.just(set())
+        )
         if isinstance(rows[0] if rows else "", str):
             return np.array(rows, object), rows
         array = np.array(rows, np.int64 if self.type == "int" else np.float64)
@@ -193,7 +198,10 @@ class Machine(RuleBasedStateMachine):
         self.attempt(self.window.close)
         self.attempt(self.shelf.store.close)
         self.open()
-        assert (len(self.window), self.window.inserted) == (len(self.memory), len(self.history.rows))
+        assert (len(self.window), self.window.inserted) == (
+            len(self.memory),
+            len(self.history.rows),
+        )
         self.flushed = self.history.front, len(self.history.rows)
 
     @rule()
@@ -233,5 +241,5 @@ class Machine(RuleBasedStateMachine):
             self.shelf.die()
 
 
-Machine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+Machine.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
 TestMachine = Machine.TestCase

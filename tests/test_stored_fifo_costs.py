@@ -46,11 +46,11 @@ def test_nulls_take_blocks_of_their_own_only_while_some_are_inside(kind):
     x = np.ma.MaskedArray(np.ones(8 * keep), np.arange(8 * keep) % 97 == 0)
     w = made(kind, values=values)
     w.slide(x, keep)
-    nulls = [key for key in w.store.keys() if b"/nulls/" in key]
+    nulls = [key for key in list(w.store.keys()) if b"/nulls/" in key]
     assert 0 < len(nulls) <= 2 * keep / values + 20
     w.slide(np.ones(6 * keep), keep)
     w.flush()
-    assert not [key for key in w.store.keys() if b"/nulls/" in key]
+    assert not [key for key in list(w.store.keys()) if b"/nulls/" in key]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -83,7 +83,9 @@ def counted(kind, values=16):
     return kind(monoid("x"), MemoryStore(), "w", block=128 * values), combine
 
 
-@pytest.mark.parametrize(("kind", "insert", "evict"), [(fifo.StoredAMTA, 2.2, 1.2), (fifo.StoredLogMTA, 0, 0)])
+@pytest.mark.parametrize(
+    ("kind", "insert", "evict"), [(fifo.StoredAMTA, 2.2, 1.2), (fifo.StoredLogMTA, 0, 0)]
+)
 def test_combines_are_those_of_memory_and_one_a_value_for_reading(kind, insert, evict):
     keep, values = 700, 16
     w, combine = counted(kind, values)

@@ -41,7 +41,7 @@ def use(store):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"block": 256}, "made with values a block 8, not 16"),
+        ({"block": 256}, r"made with values a block 8, not 16"),
         ({"aggregate": agg.max("x")}, r"made with agg agg.sum\('x'\), not agg.max\('x'\)"),
         ({"aggregate": agg.sum("y")}, "agg.sum"),
         ({"aggregate": WORDS("x"), "block": 1024}, "made with agg"),
@@ -75,12 +75,7 @@ def test_headers_of_other_windows_are_refused(store):
     with kept(store, name="other", aggregate=agg.min("x")) as w:
         w.insert_many(ROWS)
     store.put(HEADER, store.get(b"other/header"))
-    with pytest.raises(SnapshotError, match="agg.min"):
-        kept(store)
-    with kept(store, name="third") as w:
-        w.insert_many(ROWS)
-    store.put(HEADER, store.get(b"third/header"))
-    with pytest.raises((SnapshotError, DamageError)):
+    with pytest.raises(SnapshotError, match="made with name other, not w"):
         kept(store)
 
 
@@ -156,7 +151,7 @@ def test_flipped_bits_in_files_are_refused(tmp_path):
             try:
                 with store() as files:
                     memory = MemoryStore()
-                    memory.put_many({key: files.get(key) for key in files.keys()})
+                    memory.put_many({key: files.get(key) for key in list(files.keys())})
                     use(memory)
             except DamageError:
                 refused += 1

@@ -35,7 +35,7 @@ def check(kind: str, where: str, flushed: int) -> int:
     return back + MORE
 
 
-@pytest.mark.parametrize("kind", ["files", "small files", "lmdb", "rocksdb", "redis", "files behind"])
+@pytest.mark.parametrize("kind", ["files", "lmdb", "lmdb behind", "rocksdb", "redis"])
 def test_killed_while_it_slides(kind, tmp_path):
     moments = random.Random(kind)
     server = RedisServer(tmp_path, *ON_DISK) if kind == "redis" else None

@@ -22,8 +22,9 @@ class BackgroundStore(Store):
     """Any store, written in the background.
 
     `write` and its kin put a batch into a buffer and return; a thread brings the batches to the
-    store, in their order, joined into larger ones; a few blocks linger some 20 ms for others. They
-    wait only while the buffer is full. What is in the buffer is found by `get`. A batch stays atomic.
+    store, in their order, joined into larger ones; a few blocks linger some 20 ms for others. The
+    calls wait only while the buffer is full. What is in the buffer is found by `get`. A batch stays
+    atomic.
 
     `flush` returns when all batches of before are written and the store has flushed. If the store
     fails, its error is raised by the next call, which then has done nothing else; no batch leaves
