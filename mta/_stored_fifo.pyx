@@ -147,7 +147,8 @@ cdef class StoredFifo(Fifo):
         return 0
 
     def evict_while(self, policy):
-        """As with every `Fifo`; by ``mta.at_most`` values go one by one."""
+        """As with every `Fifo`; by ``mta.at_most`` values go one by one, and some may have gone where
+        the store fails."""
         if not isinstance(policy, AtMost):
             return Fifo.evict_while(self, policy)
         self.check_idle()
@@ -205,12 +206,37 @@ cdef class StoredFifo(Fifo):
         """
         if self.user is None or keep < 0 or not is_array(array):
             return Fifo.slide(self, array, keep)
+        self.check_idle()
+
+        def step(value):
+            # First all that reads and writes, so that an answer comes of every value that is inside.
+            if self.state.back - self.state.front > max(keep, <int64_t> 1):
+                self.evict_to(self.state.back - max(keep, <int64_t> 1))
+            return self.slide_one(value, keep)
+
+        return self.answers_of(array, step)
+
+    def slide_while(self, array, *policies):
+        """As with every `Fifo`, a value at a time.
+
+        Raises
+        ------
+        StoreError
+            The store has failed. The error's ``answers`` are those of the first values. The value
+            after them may be inside as well, as ``inserted`` tells; the policies have let go of some
+            of its values or of none.
+        """
+        self.check_idle()
+        for policy in policies:
+            self.checked_policy(policy)
+        self.cells_of(array)    # refuses what it can't take
+        return self.answers_of(array, lambda value: self.slide_while_one(value, policies))
+
+    cdef object answers_of(self, array, step):
         answers = []
         try:
             for value in array.tolist():
-                if self.state.back - self.state.front > max(keep, <int64_t> 1):
-                    self.evict_to(self.state.back - max(keep, <int64_t> 1))
-                answers.append(self.slide_one(value, keep))
+                answers.append(step(value))
         except StoreError as error:
             error.answers = as_array(answers)
             raise

@@ -7,16 +7,11 @@ from mta._fifo_ops cimport FifoOps
 from mta._fifo_state cimport FifoState
 from mta._monoids cimport BoxedContext
 from mta._rings cimport Ring
+from mta._tier_pairs cimport Pair
 
 
 cdef enum:
     MAX_TIERS = 64
-
-
-cdef struct Pair:
-    # Two neighbouring blocks, to be read.
-    Ring* rings         # one for each level of the tier
-    int64_t held[2]     # their numbers, an even and an odd one; -1: none
 
 
 cdef struct Tier:

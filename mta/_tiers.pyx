@@ -22,13 +22,14 @@ Villalba, Berral, Carrera, MTA, 2018, §4.4 (key-value stores), with blocks inst
 """
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport INT64_MAX, int64_t
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from mta._core cimport ForestState, forest_sides, live_sides
 from mta._fifo_state cimport NAMED
 from mta._monoids cimport Boxed
 from mta._rings cimport CHUNK_ITEMS, ring_bytes, ring_make, ring_make_chunk, ring_place, ring_release
+from mta._tier_pairs cimport copy_items, empty_pair, make_pair, pair_bytes, release_pair, room
 
 import json
 import re
@@ -46,8 +47,8 @@ cdef enum:
     WASTED = 16            # blocks that a newer header would free, beyond as many as are in use
 
 
-KIND = "window on a store"
-MARK = Struct("<I")
+cdef str KIND = "window on a store"
+cdef object MARK = Struct("<I")
 
 
 cdef inline int64_t first_node(int64_t front, int level) noexcept nogil:
@@ -207,7 +208,7 @@ cdef class Tiers:
             t = self.tier(i)
             if not self.is_apart(i, front):
                 continue
-            make_pair(&t.head, t, self.bits)
+            make_pair(&t.head, t.levels, self.bits, t.size)
             first = first_node(front, t.lowest) >> self.bits
             for block in range(first, first + 2):
                 if t.head.held[block & 1] != block and not self.copied(t, i, block, front):
@@ -312,7 +313,7 @@ cdef class Tiers:
         if t.head.held[block & 1] == block:
             return t.head.rings
         if t.found.held[block & 1] != block:
-            make_pair(&t.found, t, self.bits)
+            make_pair(&t.found, t.levels, self.bits, t.size)
             if i < 0 and block < self.nulls_from:
                 self.place_zeros(&t.found, block)
             else:
@@ -549,8 +550,10 @@ cdef class Tiers:
         """Bytes of the heads and of what searches have read; the tails belong to the forest."""
         cdef int64_t bytes = 0
         cdef int i
+        cdef Tier* t
         for i in range(-1, self.n):
-            bytes += pair_bytes(&self.tier(i).head, self.tier(i)) + pair_bytes(&self.tier(i).found, self.tier(i))
+            t = self.tier(i)
+            bytes += pair_bytes(&t.head, t.levels, t.size) + pair_bytes(&t.found, t.levels, t.size)
         return bytes + (ring_bytes(self.nulls.tail, self.nulls.size) if self.nulls.tail != NULL else 0)
 
     def open(self):
@@ -661,53 +664,6 @@ cdef class Tiers:
                     for j in range(start, ((block + 1) << self.bits) >> level if block >= 0 else start):
                         live.append(<object> (<Boxed*> ring_place(&t.head.rings[level], j, t.size)).value)
         return live
-
-
-cdef int room(Ring* ring, int64_t index, size_t size) except -1:
-    if ring_place(ring, index, size) == NULL:
-        ring_make_chunk(ring, (index & (ring.places - 1)) // CHUNK_ITEMS, size)
-    return 0
-
-
-cdef int copy_items(const Ring* source, Ring* to, int64_t start, int64_t stop, size_t size) except -1:
-    cdef int64_t i
-    for i in range(start, stop):
-        room(to, i, size)
-        memcpy(ring_place(to, i, size), ring_place(source, i, size), size)
-    return 0
-
-
-cdef int make_pair(Pair* pair, const Tier* t, int bits) except -1:
-    """Rings for two blocks, when they are first needed."""
-    cdef int level
-    if pair.rings != NULL:
-        return 0
-    pair.rings = <Ring*> calloc(t.levels, sizeof(Ring))
-    if pair.rings == NULL:
-        raise MemoryError()
-    for level in range(t.levels):
-        ring_make(&pair.rings[level], <int64_t> 2 << (bits - level), t.size)
-    return 0
-
-
-cdef void release_pair(Pair* pair, int levels) noexcept:
-    cdef int level
-    for level in range(levels if pair.rings != NULL else 0):
-        ring_release(&pair.rings[level])
-    free(pair.rings)
-    pair.rings = NULL
-
-
-cdef int64_t pair_bytes(const Pair* pair, const Tier* t) noexcept:
-    cdef int64_t bytes = 0
-    cdef int level
-    for level in range(t.levels if pair.rings != NULL else 0):
-        bytes += ring_bytes(&pair.rings[level], t.size)
-    return bytes
-
-
-cdef void empty_pair(Pair* pair) noexcept:
-    pair.held[0] = pair.held[1] = -1
 
 
 cdef void begin_again(Tier* t) noexcept:

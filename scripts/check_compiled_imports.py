@@ -40,6 +40,7 @@ HIGHER_MAY = {
     "mta._stored_fifo": {
         "mta._fifo",
         "mta._fifo_policies",
+        "mta._many",
         "mta._search",
         "mta._tiers",
         "mta.errors",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+import mta
 from fifo_cases import ENDS, FLOATS, INTS, WORDS
 from mta import agg, fifo
-from mta.errors import PolicyError, StoreError
+from mta.errors import PolicyError, SpecError, StoreError
 from store_windows import History, Shelf, bits, until_it_works
 
 CASES = {
@@ -42,7 +43,7 @@ def outcome(call, *arguments):
         return call(*arguments)
     except StoreError:
         raise
-    except (PolicyError, TypeError) as error:
+    except (PolicyError, SpecError, TypeError) as error:
         return type(error).__name__
 
 
@@ -152,6 +153,38 @@ class Machine(RuleBasedStateMachine):
             self.history.evict_to(max(self.history.front, len(self.history.rows) - keep))
             self.history.mark()
 
+    @rule(
+        data=st.data(),
+        n=st.integers(0, 60),
+        name=st.sampled_from(["last", "since_max"]),  # functions would be compiled
+        most=st.integers(1, 400),
+    )
+    def slide_while(self, data, n, name, most):
+        policy = getattr(mta, name)(*([] if name == "since_max" else [most]))
+        array, rows = self.array(data, n)
+        # Row by row, as a policy may refuse at any of them.
+        for row in range(n):
+            one = array[row : row + 1]
+            expected = outcome(self.memory.slide_while, one, policy)
+            before = self.window.inserted
+
+            def step(one=one, before=before):
+                if self.window.inserted == before:
+                    return outcome(self.window.slide_while, one, policy)
+                gone = outcome(self.window.evict_while, policy)
+                return gone if isinstance(gone, str) else [self.window.query()]
+
+            found = until_it_works(step)
+            if isinstance(expected, str):
+                assert found == expected
+            else:
+                assert bits(found[0]) == bits(expected[0])
+                assert bits(self.attempt(self.window.query)) == bits(self.memory.query())
+            if self.window.inserted > before:
+                self.history.insert(rows[row])
+            self.history.evict_to(len(self.history.rows) - len(self.memory))
+            self.history.mark()
+
     @rule()
     def evict(self):
         if len(self.memory):
@@ -243,3 +276,52 @@ class Machine(RuleBasedStateMachine):
 
 Machine.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
 TestMachine = Machine.TestCase
+
+
+@given(
+    values=st.lists(st.integers(0, 9).map(float), max_size=120),
+    most=st.integers(0, 200),
+    failing=st.sets(st.integers(1, 60), max_size=12),
+)
+@settings(max_examples=50)
+def test_at_most_lets_go_one_by_one(values, most, failing):
+    shelf = Shelf(behind=False)
+    window = fifo.StoredAMTA(agg.sum("x"), shelf.open(), block=64)
+    memory = fifo.AMTA(agg.sum("x"), type="float")
+    memory.insert_many(np.ones(150))
+    window.insert_many(np.ones(150))
+    shelf.inner.fail(failing)
+    for value in values:
+        expected = memory.slide_while(np.array([value]), mta.at_most(most))
+        before = window.inserted
+
+        def step(value=value, before=before):
+            if window.inserted == before:
+                return window.slide_while(np.array([value]), mta.at_most(most))
+            window.evict_while(mta.at_most(most))
+            return [window.query()]
+
+        assert until_it_works(step)[0] == expected[0]
+        assert len(window) == len(memory)
+
+
+def test_answers_come_with_the_error():
+    """A user's monoid and policies, a value at a time: none of the answers is lost."""
+    shelf = Shelf(behind=False)
+    window = fifo.StoredAMTA(WORDS("x"), shelf.open(), block=512)
+    memory = fifo.AMTA(WORDS("x"))
+    letters = np.array(list("abcdefgh" * 40), object)
+    failures = 0
+    for call in (lambda w, x: w.slide(x, 50), lambda w, x: w.slide_while(x, mta.last(70))):
+        expected, found = call(memory, letters).tolist(), []
+        while len(found) < len(letters):
+            begun = window.inserted
+            shelf.inner.fail({7})
+            try:
+                found += call(window, letters[len(found) :]).tolist()
+            except StoreError as error:
+                found += error.answers.tolist()
+                assert window.inserted == begun + len(error.answers)
+                failures += 1
+        assert found == expected
+    assert failures > 5

@@ -21,7 +21,7 @@ URLS = {
 
 
 class StoredWindows(Subject):
-    place = 17
+    place = 18
     title = "Windows on a store: the last N rows, by AMTA"
     note = (
         "memory: fifo.AMTA. All others: fifo.StoredAMTA with blocks of 64 KiB, written and read "
