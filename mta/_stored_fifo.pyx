@@ -96,7 +96,7 @@ cdef class StoredFifo(Fifo):
 
     cdef int check_open(self) except -1:
         if not self.open:
-            raise StoreError(f"{self.tiers.name}: the window is closed")
+            raise StoreError(f"{self.tiers.names.name}: the window is closed")
         return 0
 
     cdef int arrange(self, bint null) except -1:
@@ -412,7 +412,7 @@ cdef class StoredFifo(Fifo):
             Always.
         """
         raise SnapshotError(f"to_bytes: the window is on {self.store!r}; flush() it, and open it again by "
-                            f"its name, {self.tiers.name!r}")
+                            f"its name, {self.tiers.names.name!r}")
 
     @classmethod
     def from_bytes(cls, data, agg, **options):

@@ -33,18 +33,14 @@ cdef class Tiers:
     cdef BoxedContext boxes    # of a monoid of Python values, or None
     cdef object store
     cdef object ahead          # the store's `prefetch`, or None
-    cdef str name
-    cdef dict made
-    cdef object identity       # its checksum
+    cdef readonly object names # BlockNames,
+    cdef object leaving        # and which of them are to go
     cdef readonly int bits     # a block has 2^bits nodes
     cdef int n                 # tiers that have begun, that of the nulls not counted
     cdef Tier tiers[MAX_TIERS]
     cdef Ring* heads[MAX_LEVELS]
     cdef int64_t apart_from    # the front for which `heads` were set
     cdef int64_t prepared      # the block of rows that it is in; -1: what it needs was not read
-    cdef list gone             # blocks to be taken off the store: [base, tier, from, to]
-    cdef list going            # and those that the last header still names,
-    cdef int64_t waiting       # of which there are so many
     cdef readonly int64_t reads, writes
     # Nulls are counted from the first one until none is inside: a tier of one level, whose nodes are
     # how many there were before each row.
@@ -74,7 +70,6 @@ cdef class Tiers:
     cdef int64_t nulls_before(self, int64_t position) except -1
     cdef int stop_counting(self) except -1
     cdef bytes encoded_block(self, Tier* t, int i, int64_t block)
-    cdef bytes mark(self, int i, int64_t block)
     cdef bytes encoded(self, Tier* t, int64_t start, int64_t stop, bytes end)
     cdef int decode(self, Tier* t, Pair* pair, int i, int64_t block, bytes stored, int64_t front) except -1
     cdef int place_zeros(self, Pair* pair, int64_t block) except -1
@@ -83,19 +78,12 @@ cdef class Tiers:
     cdef Tier* tier(self, int i) noexcept
     cdef int64_t front_block(self, Tier* t) noexcept
     cdef bytes key(self, int i, int64_t block)
-    cdef bytes named(self, int64_t base, int i, int64_t block)
-    cdef bytes header_key(self)
     cdef list read(self, list keys)
     cdef int write(self, dict changes) except -1
     cdef int let_go(self, int i, int64_t stop) except -1
-    cdef dict taken_off(self, list gone, int64_t most)
-    cdef int forget_taken(self, int64_t most) except -1
     cdef int write_header(self) except -1
     cdef list header(self, list freed)
     cdef int take_off_strays(self) except -1
-    cdef object wrong_length(self, key, found, expected, what)
-    cdef object missing(self, key)
-    cdef int check_made(self, made) except -1
     cdef int take(self, list parts) except -1
     cdef list live(self)
     cdef int64_t nbytes(self)

@@ -32,12 +32,10 @@ from mta._rings cimport CHUNK_ITEMS, ring_bytes, ring_make, ring_make_chunk, rin
 from mta._tier_pairs cimport copy_items, empty_pair, make_pair, pair_bytes, release_pair, room
 
 import json
-import re
-from struct import Struct
-from zlib import crc32
 
+from mta._block_names import MARK_BYTES, BlockNames, Leaving
 from mta._fifo_bytes import partials_of_bytes, partials_to_bytes
-from mta.errors import DamageError, SnapshotError
+from mta.errors import SnapshotError
 from mta.snapshot import refusing_damage, seal, unseal
 
 cdef enum:
@@ -48,7 +46,6 @@ cdef enum:
 
 
 cdef str KIND = "window on a store"
-cdef object MARK = Struct("<I")
 
 
 cdef inline int64_t first_node(int64_t front, int level) noexcept nogil:
@@ -68,10 +65,10 @@ cdef class Tiers:
     """
 
     def __cinit__(self, store, str name, int bits, dict made):
-        self.store, self.name, self.bits, self.made = store, name, bits, made
-        self.identity = crc32(json.dumps(made).encode())
+        self.store, self.bits = store, bits
+        self.names = BlockNames(repr(store), name, made)
+        self.leaving = Leaving(self.names)
         self.ahead = getattr(store, "prefetch", None)
-        self.gone, self.going = [], []
         self.prepared = -1
 
     def __dealloc__(self):
@@ -379,11 +376,8 @@ cdef class Tiers:
 
     cdef bytes encoded_block(self, Tier* t, int i, int64_t block):
         """What the store holds of a block: its lowest nodes, and whose they are."""
-        return self.encoded(t, block << self.bits, (block + 1) << self.bits, self.mark(i, block))
-
-    cdef bytes mark(self, int i, int64_t block):
-        """At the end of every block: those of other windows, and of other places, are refused."""
-        return MARK.pack(crc32(self.key(i, block), self.identity))
+        return self.encoded(t, block << self.bits, (block + 1) << self.bits,
+                            self.names.mark(self.key(i, block)))
 
     cdef bytes encoded(self, Tier* t, int64_t start, int64_t stop, bytes end):
         """The lowest nodes [start, stop), which are in the tail; zeros for what has left."""
@@ -405,12 +399,12 @@ cdef class Tiers:
 
     cdef int decode(self, Tier* t, Pair* pair, int i, int64_t block, bytes stored, int64_t front) except -1:
         """A block as it was stored, and its upper nodes."""
-        cdef Py_ssize_t size = len(stored) - MARK.size
+        cdef Py_ssize_t size = len(stored) - <Py_ssize_t> MARK_BYTES
+        cdef bytes key = self.key(i, block)
         pair.held[block & 1] = -1
-        if size < 0 or (<const char*> stored)[size:size + MARK.size] != self.mark(i, block):
-            raise DamageError(f"{self.store!r}: the block {self.key(i, block)!r} is damaged: it is not what "
-                              "this window has put there")
-        self.place(t, pair.rings, block << self.bits, (block + 1) << self.bits, stored, size, self.key(i, block))
+        if size < 0 or stored[size:] != self.names.mark(key):
+            raise self.names.not_ours(key)
+        self.place(t, pair.rings, block << self.bits, (block + 1) << self.bits, stored, size, key)
         return self.build(t, pair, block, front)
 
     cdef int place_zeros(self, Pair* pair, int64_t block) except -1:
@@ -430,14 +424,14 @@ cdef class Tiers:
         if self.boxes is not None and t != &self.nulls:
             found = partials_of_bytes(stored[:size], self.boxes.zero)
             if len(found) != stop - start:
-                raise self.wrong_length(key, len(found), stop - start, "partials")
+                raise self.names.wrong_length(key, len(found), stop - start, "partials")
             self.boxes.keep += found    # alive from here on
             for i in range(start, stop):
                 room(ring, i, t.size)
                 (<Boxed*> ring_place(ring, i, t.size)).value = <void*> found[i - start]
             return 0
         if size != (stop - start) * <Py_ssize_t> t.size:
-            raise self.wrong_length(key, size, (stop - start) * t.size, "bytes")
+            raise self.names.wrong_length(key, size, (stop - start) * t.size, "bytes")
         i = start
         while i < stop:
             run = min((i | (CHUNK_ITEMS - 1)) + 1, stop, (i | (ring.places - 1)) + 1) - i
@@ -456,31 +450,24 @@ cdef class Tiers:
         return first_node(self.state.forest.front, t.lowest) >> self.bits
 
     cdef bytes key(self, int i, int64_t block):
-        return self.named(self.state.forest.base, i, block)
-
-    cdef bytes named(self, int64_t base, int i, int64_t block):
-        which = "nulls" if i < 0 else f"tier {i}"
-        return f"{self.name}/{base:016x}/{which}/{block:016x}".encode()
-
-    cdef bytes header_key(self):
-        return f"{self.name}/header".encode()
+        return self.names.block(self.state.forest.base, i, block)
 
     cdef list read(self, list keys):
         found = self.store.get_many(keys)
         self.reads += len(keys)
         for key, stored in zip(keys, found):
             if stored is None:
-                raise self.missing(key)
+                raise self.names.missing(key)
         return found
 
     cdef int write(self, dict changes) except -1:
         """Put blocks, take some off that nobody needs, and let a newer header free others."""
         cdef Tier* t = &self.tiers[0]
-        cdef int64_t unused = self.waiting + self.front_block(t) - t.kept
+        cdef int64_t unused = self.leaving.waiting + self.front_block(t) - t.kept
         puts = len(changes)
-        self.store.write({**changes, **self.taken_off(self.gone, TAKEN_OFF * puts)})
+        self.store.write({**changes, **self.leaving.keys(self.leaving.free, TAKEN_OFF * puts)})
         self.writes += puts
-        self.forget_taken(TAKEN_OFF * puts)
+        self.leaving.taken(TAKEN_OFF * puts)
         if unused > WASTED + t.stored - self.front_block(t):
             self.write_header()
         return 0
@@ -489,29 +476,8 @@ cdef class Tiers:
         """Blocks of a tier before `stop` that may be taken off the store when a header is written."""
         cdef Tier* t = self.tier(i)
         if t.kept < stop:
-            self.going.append([self.state.forest.base, i, t.kept, stop])
-            self.waiting += stop - t.kept
+            self.leaving.add(self.state.forest.base, i, t.kept, stop)
             t.kept = stop
-        return 0
-
-    cdef dict taken_off(self, list gone, int64_t most):
-        """As many blocks to take off, at most."""
-        keys = {}
-        for base, i, start, stop in gone:
-            for block in range(start, min(stop, start + most - len(keys))):
-                keys[self.named(base, i, block)] = None
-            if len(keys) >= most:
-                break
-        return keys
-
-    cdef int forget_taken(self, int64_t most) except -1:
-        while self.gone and most > 0:
-            first = self.gone[0]
-            step = min(most, first[3] - first[2])
-            most -= step
-            first[2] += step
-            if first[2] == first[3]:
-                self.gone.pop(0)
         return 0
 
     cdef int write_header(self) except -1:
@@ -521,11 +487,11 @@ cdef class Tiers:
         for i in range(-1 if self.counting else 0, self.n):
             t = self.tier(i)
             self.let_go(i, min(self.front_block(t), t.stored))
-        freed = self.gone + self.going
+        freed = self.leaving.after_header()
         header = seal(KIND, "", self.header(freed))
-        self.store.write({self.header_key(): header, **self.taken_off(freed, TAKEN_OFF_MOST)})
-        self.going, self.gone, self.waiting = [], freed, 0
-        self.forget_taken(TAKEN_OFF_MOST)
+        self.store.write({self.names.header: header, **self.leaving.keys(freed, TAKEN_OFF_MOST)})
+        self.leaving.header_written()
+        self.leaving.taken(TAKEN_OFF_MOST)
         return 0
 
     cdef list header(self, list freed):
@@ -537,7 +503,7 @@ cdef class Tiers:
             t = self.tier(i)
             tails.append(self.encoded(t, t.stored << self.bits, s.forest.back >> t.lowest, b""))
         positions = {
-            "made": self.made,
+            "made": self.names.made,
             "front": s.front, "back": s.back, "base": s.forest.base,
             "tiers": [[self.tiers[i].stored, self.tiers[i].kept] for i in range(self.n)],
             "nulls": ([self.nulls.stored, self.nulls.kept, self.nulls_from, self.null_count]
@@ -566,13 +532,13 @@ cdef class Tiers:
         DamageError
             A block that it names is missing.
         """
-        stored = self.store.get(self.header_key())
+        stored = self.store.get(self.names.header)
         if stored is not None:
             try:
                 with refusing_damage():
                     self.take(unseal(KIND, "", stored))
             except SnapshotError as error:
-                raise SnapshotError(f"{self.store!r}: the window {self.name!r}: {error}") from None
+                raise SnapshotError(f"{self.store!r}: the window {self.names.name!r}: {error}") from None
         self.take_off_strays()
         return stored is not None
 
@@ -581,30 +547,17 @@ cdef class Tiers:
         cdef int i
         cdef int64_t block
         cdef Tier* t
-        mine = re.compile(re.escape(self.name.encode()) + b"/[0-9a-f]{16}/(nulls|tier [0-9]+)/[0-9a-f]{16}")
-        strays = {key for key in self.store.keys(f"{self.name}/".encode()) if mine.fullmatch(key)}
+        strays = self.names.blocks(self.store.keys(f"{self.names.name}/".encode()))
         for i in range(-1 if self.counting else 0, self.n):
             t = self.tier(i)
             for block in range(t.kept, t.stored):
                 key = self.key(i, block)
                 if key not in strays and block >= self.front_block(t):
-                    raise self.missing(key)
+                    raise self.names.missing(key)
                 strays.discard(key)
         if strays:
             self.store.delete_many(sorted(strays))
-        self.gone = []
-        return 0
-
-    cdef object wrong_length(self, key, found, expected, what):
-        return DamageError(f"{self.store!r}: {key!r} is damaged: it has {found} {what}, not {expected}")
-
-    cdef object missing(self, key):
-        return DamageError(f"{self.store!r}: the block {key!r} is missing")
-
-    cdef int check_made(self, made) except -1:
-        for name, value in self.made.items():
-            if made[name] != value:
-                raise SnapshotError(f"it was made with {name} {made[name]}, not {value}")
+        self.leaving.free.clear()
         return 0
 
     cdef int take(self, list parts) except -1:
@@ -614,7 +567,7 @@ cdef class Tiers:
         cdef Tier* t
         cdef int64_t n, first
         told = json.loads(parts[0])
-        self.check_made(told["made"])
+        self.names.check_made(told["made"])
         front, back, base = told["front"], told["back"], told["base"]
         if not 0 <= base <= front <= back or len(parts) != 1 + len(told["tiers"]) + (told["nulls"] is not None):
             raise SnapshotError("snapshot: damaged (the positions do not fit)")
@@ -625,7 +578,7 @@ cdef class Tiers:
             raise SnapshotError("snapshot: damaged (the tiers do not fit)")
         while self.n < begun:
             self.begin_tiers(<int64_t> 1 << self.n * self.bits)
-        self.gone = [list(freed) for freed in told["gone"]]
+        self.leaving.free = [list(freed) for freed in told["gone"]]
         if told["nulls"] is not None:
             self.count_null()
             self.nulls.stored, self.nulls.kept, self.nulls_from, self.null_count = told["nulls"]
@@ -638,7 +591,7 @@ cdef class Tiers:
                 raise SnapshotError("snapshot: damaged (a tail does not fit)")
             t.taken = t.stored
             tail = parts[i + 1 + self.counting]
-            self.place(t, t.tail, t.stored << self.bits, n, tail, len(tail), self.header_key())
+            self.place(t, t.tail, t.stored << self.bits, n, tail, len(tail), self.names.header)
             first = max(t.stored << self.bits, first_node(f.front, t.lowest))
             if t.levels > 1 and first < n:
                 self.ops.build(s, t.tail, t.levels, first, n, NULL, NULL)

@@ -36,7 +36,13 @@ HIGHER_MAY = {
         "mta.policies",
         "mta.snapshot",
     },
-    "mta._tiers": {"mta._fifo_bytes", "mta._fifo_values", "mta.errors", "mta.snapshot"},
+    "mta._tiers": {
+        "mta._block_names",
+        "mta._fifo_bytes",
+        "mta._fifo_values",
+        "mta.errors",
+        "mta.snapshot",
+    },
     "mta._stored_fifo": {
         "mta._fifo",
         "mta._fifo_policies",
