@@ -21,19 +21,22 @@ from mta._monoids cimport (
     FLOAT, Boxed, BoxedContext, Cell, Extreme, FloatSum, IntSum, Lift, Moments, Output, Part,
     Products, Runs, Source, Wanted, combine, identity, lift,
 )
-from mta._rings cimport Ring, ring_item, ring_room
+from mta._rings cimport Ring, ring_chunk, ring_item, ring_room
 
 cdef extern from *:
     """
     #define MTA_LOWEST_BIT(x) __builtin_ctzll(x)
     #define MTA_HIGHEST_BIT(x) (63 - __builtin_clzll(x))
+    #define MTA_FETCH(p) __builtin_prefetch(p)
     """
     int lowest_bit "MTA_LOWEST_BIT"(uint64_t x) nogil     # undefined for 0
     int highest_bit "MTA_HIGHEST_BIT"(uint64_t x) nogil   # undefined for 0
+    void fetch "MTA_FETCH"(const void* place) nogil       # into the cache, without waiting for it
 
 
 cdef enum:
     MAX_LEVELS = 63
+    CACHED = 1 << 12    # rows of a window whose nodes are in the cache anyway
 
 
 cdef struct ForestState:
@@ -60,7 +63,11 @@ cdef inline Part* node_at(ForestState* s, int level, int64_t position, const Par
 
 cdef inline Part* head_at(ForestState* s, int level, int64_t position, const Part* tag) noexcept nogil:
     """A node near the front. (Windows on a store keep these apart from the newest.)"""
-    return ring_item(&s.rings[level] if s.heads == NULL else s.heads[level], position >> level, tag)
+    return ring_item(head_ring(s, level), position >> level, tag)
+
+
+cdef inline Ring* head_ring(ForestState* s, int level) noexcept nogil:
+    return &s.rings[level] if s.heads == NULL else s.heads[level]
 
 
 cdef inline int forest_append(ForestState* s, Part* node) except -1 nogil:
@@ -109,12 +116,52 @@ cdef inline int forest_split(
     if front < back:
         top = highest_bit(front ^ back)
         split = (back >> top) << top
+        if back - front > CACHED:
+            fetch_sides(s, front, split, back, tag)
         build_suffix(s, front, split, tag)
         build_prefix(s, split, back, tag)
         s.split = split
     s.front = front
     s.back = back
     return 0
+
+
+cdef inline void fetch_sides(
+    ForestState* s, int64_t front, int64_t split, int64_t back, const Part* tag
+) noexcept nogil:
+    """Have the nodes of both sides brought into the cache, all at once: of a large window each is far
+    from the others, and first its level has to tell where. (In combines this is nothing.)"""
+    cdef int64_t left = split - front, right = back - split, rest = left
+    cdef int level
+    while rest:
+        level = lowest_bit(rest)
+        fetch(ring_chunk(head_ring(s, level), suffix_node(split, left, level) >> level))
+        rest &= rest - 1
+    rest = right
+    while rest:
+        level = lowest_bit(rest)
+        fetch(ring_chunk(&s.rings[level], prefix_node(split, right, level) >> level))
+        rest &= rest - 1
+    rest = left
+    while rest:
+        level = lowest_bit(rest)
+        fetch(head_at(s, level, suffix_node(split, left, level), tag))
+        rest &= rest - 1
+    rest = right
+    while rest:
+        level = lowest_bit(rest)
+        fetch(node_at(s, level, prefix_node(split, right, level), tag))
+        rest &= rest - 1
+
+
+cdef inline int64_t suffix_node(int64_t split, int64_t left, int level) noexcept nogil:
+    """Where the node begins that stands for a set bit of `left`, and"""
+    return split - ((left >> level) << level)
+
+
+cdef inline int64_t prefix_node(int64_t split, int64_t right, int level) noexcept nogil:
+    """that of a set bit of `right`."""
+    return split + ((right >> level) << level) - (<int64_t> 1 << level)
 
 
 cdef inline int build_suffix(
@@ -125,7 +172,7 @@ cdef inline int build_suffix(
     cdef int level, above = -1
     while rest:
         level = highest_bit(rest)
-        start = split - ((left >> level) << level)
+        start = suffix_node(split, left, level)
         if above < 0:
             suffix[level] = head_at(s, level, start, tag)[0]
         else:
@@ -143,7 +190,7 @@ cdef inline int build_prefix(
     cdef int level, above = -1
     while rest:
         level = highest_bit(rest)
-        start = split + ((right >> level) << level) - (<int64_t> 1 << level)
+        start = prefix_node(split, right, level)
         if above < 0:
             prefix[level] = node_at(s, level, start, tag)[0]
         else:
@@ -171,6 +218,29 @@ cdef inline Part* forest_open_front(ForestState* s, const Part* tag) except NULL
                     head_at(s, level, s.front + (<int64_t> 1 << level), tag), &suffix[above])
         above = level
     return &suffix[above]
+
+
+cdef inline int forest_fill(
+    ForestState* s, const Cell* values, const uint8_t* valid, int64_t front, int64_t back, const Part* tag
+) except -1 nogil:
+    """Make the window the rows [front, back), which are values[front..back); no answer is asked for on
+    the way. Every row that is new is 1 combine, those before `front` none."""
+    cdef Part leaf
+    cdef int64_t row = s.base + s.back
+    s.split = -1
+    s.front = front - s.base
+    if row < front:
+        row = front
+        s.back = s.front
+    while row < back:
+        if valid != NULL and not valid[row]:
+            identity(&s.how, &leaf)
+        else:
+            lift(&s.how, &leaf, values[row])
+        forest_append(s, &leaf)
+        s.back += 1
+        row += 1
+    return forest_split(s, s.front, s.back, tag)
 
 
 cdef inline int forest_evict(ForestState* s, const Part* tag) except -1 nogil:
@@ -256,6 +326,8 @@ cdef struct ForestOps:
     int (*evict_to)(ForestState*, int64_t front, const void* tag) except -1 nogil
     int (*query)(ForestState*, void* out) except -1 nogil
     int (*identity)(const Lift*, void* out) except -1 nogil
+    int (*fill)(ForestState*, const Cell*, const uint8_t*, int64_t front, int64_t back,
+                const void* tag) except -1 nogil
     int (*extend)(ForestState*, int level, int64_t position, void* out) except -1 nogil
     int (*slide)(ForestState*, const Cell*, const uint8_t*, int64_t first, const int64_t* lo,
                  const int64_t* hi, int64_t n, void* out) except -1 nogil

@@ -84,6 +84,12 @@ cdef int op_identity(const Lift* how, Part* out) except -1 nogil:
     return identity(how, out)
 
 
+cdef int op_fill(
+    ForestState* s, const Cell* values, const uint8_t* valid, int64_t front, int64_t back, const Part* tag
+) except -1 nogil:
+    return forest_fill(s, values, valid, front, back, tag)
+
+
 cdef int op_extend(ForestState* s, int level, int64_t position, Part* out) except -1 nogil:
     return combine(&s.how, out, out, node_at(s, level, position, out))
 
@@ -103,6 +109,8 @@ cdef ForestOps ops_of(Part* tag) noexcept:
     ops.evict_to = <int (*)(ForestState*, int64_t, const void*) except -1 nogil> op_evict_to[Part]
     ops.query = <int (*)(ForestState*, void*) except -1 nogil> op_query[Part]
     ops.identity = <int (*)(const Lift*, void*) except -1 nogil> op_identity[Part]
+    ops.fill = <int (*)(ForestState*, const Cell*, const uint8_t*, int64_t, int64_t,
+                        const void*) except -1 nogil> op_fill[Part]
     ops.extend = <int (*)(ForestState*, int, int64_t, void*) except -1 nogil> op_extend[Part]
     ops.slide = <int (*)(ForestState*, const Cell*, const uint8_t*, int64_t, const int64_t*,
                          const int64_t*, int64_t, void*) except -1 nogil> op_slide[Part]

@@ -11,7 +11,7 @@ from libc.stdlib cimport calloc, free
 from mta._core cimport ForestOps, ForestState, forest_restart
 from mta._held cimport Held
 from mta._inside cimport InputState, RawColumn
-from mta._many cimport Slots, answer_kernels, cells_of, lower_answers, mask_of, settle_types, take_in
+from mta._many cimport Slots, answer_kernels, lower_answers, make_slots, settle_types, take_in
 from mta._monoids cimport Cell, Lift
 from mta._pushed cimport Answer, StateForest
 from mta._search cimport UNDECIDED, Decider
@@ -114,8 +114,8 @@ cdef class Rows:
             self.parts.append(np.empty(STEP * self.guide.table[k].size, np.int8))
             view = self.parts[k]
             self.part[k] = &view[0]
-            self.cells[k] = <const int64_t*> cells_of(state.input)
-            self.masks[k] = mask_of(state.input)
+            self.cells[k] = <const int64_t*> state.cells()
+            self.masks[k] = state.mask()
         self.front, self.base = self.window.front, self.window.base
         return 0
 
@@ -176,7 +176,7 @@ cdef object decide_arrays(Held window, Decider decider, ForestsGuide guide, give
     cdef int64_t[::1] lo = np.empty(rows, np.int64), hi = np.arange(window.back + 1, window.back + rows + 1)
     plain = given[0]
     settle_types(window, plain)
-    out = [Slots(answer, window, rows) for answer in window.answers]
+    out = make_slots(window, rows)
     while start < rows:
         stop = min(start + block, rows)
         take_in(window, plain, start, stop, None)

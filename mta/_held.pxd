@@ -25,6 +25,7 @@ cdef class Held:
     cdef int retract(self) except -1
     cdef int restart(self) except -1
     cdef int evict_to(self, int64_t front) except -1
+    cdef int drop_rows(self, int64_t front) except -1
     cdef int rebuild_column(self, RawColumn column) except -1
     cdef int rebuild(self, StateForest state) except -1
     cdef list marks(self)

@@ -97,14 +97,18 @@ cdef class Held:
 
     cdef int evict_to(self, int64_t front) except -1:
         """The rows before `front` leave."""
-        cdef RawColumn column
-        cdef InputState source
         cdef StateForest state
-        cdef int64_t kept = self.kept if self.kernels else front
         if front == self.front:
             return 0
         for state in self.forests:
             state.forest.ops.evict_to(&state.forest.state, front - self.base, NULL)
+        return self.drop_rows(front)
+
+    cdef int drop_rows(self, int64_t front) except -1:
+        """The forests have let them go; so do the columns."""
+        cdef RawColumn column
+        cdef InputState source
+        cdef int64_t kept = self.kept if self.kernels else front
         for source in self.inputs:
             source.drop_to(kept)
         for column in self.raw:

@@ -8,6 +8,7 @@ from libc.math cimport isnan
 from libc.stdint cimport INT64_MIN, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 
+from mta._batches cimport Batches, make_batches
 from mta._core cimport CHUNK, MAX_PART, Forest, gives_float
 from mta._held cimport Held
 from mta._inside cimport INTEGER, REAL, UNKNOWN, InputState, RawColumn, Times
@@ -21,6 +22,8 @@ from mta.errors import DataError
 
 cdef enum:
     BLOCK = 8 * CHUNK    # rows that come in before those that they drive out are let go
+    LONG = 2 * CHUNK     # rows of an array for which kernels are worth being made
+    SHARED = 1 << 22     # bytes from which on answers are one piece of memory, which large pages may hold
 
 EXACT = 2**53            # integers up to here are doubles
 SAFE = 2.0**62           # sums up to here fit in 64 bits
@@ -88,7 +91,9 @@ cdef object plain_arrays(Held window, dict arrays, time):
 
 
 cdef object plain_cells(RawColumn column, array):
-    if not column.numeric or column.taken or column.truths or array.dtype.kind not in "fiu":
+    if not column.numeric:
+        return counted_cells(column, array)
+    if column.taken or column.truths or array.dtype.kind not in "fiu":
         return None
     valid = None
     if isinstance(array, np.ma.MaskedArray):
@@ -108,6 +113,19 @@ cdef object plain_cells(RawColumn column, array):
         return None
     cells = np.ascontiguousarray(array, np.float64 if real else np.int64)
     return cells, valid, REAL if real else INTEGER
+
+
+cdef object counted_cells(RawColumn column, array):
+    """Of a column whose values are only counted: whether each is a NaN."""
+    if column.taken or column.check is not None or array.dtype.kind not in "fiub":
+        return None
+    valid = None
+    if isinstance(array, np.ma.MaskedArray):
+        if np.ma.getmaskarray(array).any():
+            valid = ~np.ma.getmaskarray(array)
+        array = array.filled(0)
+    cells = np.isnan(array) if array.dtype.kind == "f" else np.zeros(len(array), np.bool_)
+    return cells.astype(np.int64), valid, INTEGER
 
 
 cdef object plain_ticks(Times times, array, int64_t back):
@@ -140,7 +158,7 @@ cdef bint is_plain(Held window, list given, int64_t rows) except -1:
     integers = False
     for place, column in enumerate(window.raw):
         cells, _, type = given[place]
-        if type == INTEGER:
+        if type == INTEGER and column.numeric:
             integers = True
             inside = column.values.view()
             reach = max(reach, *[float(abs(float(x))) for v in (cells, inside)
@@ -177,10 +195,14 @@ cdef int take_in(Held window, list given, int64_t start, int64_t stop, ticks) ex
     cdef RawColumn column
     cdef InputState source
     masks = {}
+    skipping = {column for source in window.inputs if (<InputState> source).skip_nan
+                for column in [(<InputState> source).column, *((<InputState> source).others or ())]}
     for place, column in enumerate(window.raw):
         cells, valid, type = given[place]
         cells, valid = cells[start:stop], None if valid is None else valid[start:stop]
-        nan = np.isnan(cells) if type == REAL else None
+        nan = None
+        if column in skipping:
+            nan = np.isnan(cells) if type == REAL else None if column.numeric else cells != 0
         masks[column] = valid, nan if nan is not None and nan.any() else None
         extend_column(column, cells, valid, masks[column][1])
     for source in window.inputs:
@@ -243,19 +265,10 @@ cdef int insert_arrays(Held window, given, int64_t rows) except -1:
     if window.front == window.back:
         window.base = window.back
     for state in window.forests:
-        state.forest.ops.slide(&state.forest.state, cells_of(state.input), mask_of(state.input), 0,
+        state.forest.ops.slide(&state.forest.state, state.cells(), state.mask(), 0,
                                &lo, &hi, 1, part)
     window.back = hi
     return 0
-
-
-cdef const Cell* cells_of(InputState source) noexcept:
-    """The values of its column, by row number."""
-    return <const Cell*> source.column.values.origin()
-
-
-cdef const uint8_t* mask_of(InputState source) noexcept:
-    return <const uint8_t*> source.mask.origin() if source.mask is not None else NULL
 
 
 # ----------------------------------------------------------------------------------- answering
@@ -266,21 +279,44 @@ cdef object push_arrays(Held window, int64_t most, given, int64_t rows):
     most : rows that the policy keeps; -1: all, but for those that are too old
     given : what `plain_arrays` gives
     """
-    cdef int64_t start, stop, base
+    cdef int64_t start = 0, stop = 0, base
+    cdef Batches batches = None
     plain, ticks = given
     lo, hi = np.empty(rows, np.int64), np.arange(window.back + 1, window.back + rows + 1)
     settle_types(window, plain)
-    out = [Slots(answer, window, rows) for answer in window.answers]
-    for start in range(0, rows, BLOCK):
-        stop = min(start + BLOCK, rows)
-        take_in(window, plain, start, stop, ticks)
-        base = find_fronts(window, most, start, stop, lo)
-        answer_rows(window, out, lo, hi, start, stop)
-        window.back += stop - start
-        window.base = base
-        window.kept = lo[stop - 1]
-        window.evict_to(lo[stop - 1])
+    out = make_slots(window, rows)
+    if rows >= LONG and rows >= (window.back - window.front) // 2:
+        batches = make_batches(window.forests, window.answers, [(<Slots> slots).values for slots in out])
+    try:
+        while stop < rows:
+            start, stop = stop, piece_end(window, stop, rows)
+            take_in(window, plain, start, stop, ticks)
+            base = find_fronts(window, most, start, stop, lo)
+            answer_rows(window, out, lo, hi, start, stop, batches)
+            window.back += stop - start
+            window.base = base
+            window.kept = lo[stop - 1]
+            window.drop_rows(lo[stop - 1])    # the forests have done so as they went
+    finally:
+        if batches is not None:
+            batches.end(window.front, window.back, window.base)
     return [(<Slots> slots).answers() for slots in out]
+
+
+cdef int64_t piece_end(Held window, int64_t start, int64_t rows) noexcept:
+    """Rows come in piece by piece, of about one size: for kernels, which look at the whole window when
+    they take up a column, pieces are not much shorter than it is."""
+    cdef int64_t piece = max(<int64_t> BLOCK, (window.back - window.front) // 2)
+    cdef int64_t pieces = (rows - start + piece - 1) // piece
+    return start + (rows - start + pieces - 1) // pieces
+
+
+cdef list make_slots(Held window, int64_t rows):
+    """Room for all answers; of many in one piece, as fresh memory costs less so."""
+    cdef int64_t n = len(window.answers)
+    if n * rows * 8 < SHARED:
+        return [Slots(answer, window, np.empty(rows, np.int64)) for answer in window.answers]
+    return [Slots(answer, window, room) for answer, room in zip(window.answers, np.empty((n, rows), np.int64))]
 
 
 cdef int64_t find_fronts(Held window, int64_t most, int64_t start, int64_t stop,
@@ -308,28 +344,32 @@ cdef int64_t find_fronts(Held window, int64_t most, int64_t start, int64_t stop,
 cdef class Slots:
     """Where one answer of many windows goes."""
 
-    def __cinit__(self, Answer answer, Held window, int64_t rows):
-        cdef int64_t[::1] view
+    def __cinit__(self, Answer answer, Held window, room):
+        """room : int64 array, one item a window"""
+        cdef int64_t[::1] view = room
         cdef uint8_t[::1] bytes
         self.answer = answer
-        self.values = np.empty(rows, answer_type(answer, window))
-        self.valid = np.ones(rows, np.uint8)
-        view, bytes = self.values.view(np.int64), self.valid
-        self.cells = <Cell*> &view[0] if rows else NULL
-        self.there = &bytes[0] if rows else NULL
+        self.values = room.view(answer_type(answer, window))
+        self.valid = np.ones(len(room), np.uint8)
+        self.full = True
+        bytes = self.valid
+        self.cells = <Cell*> &view[0] if len(room) else NULL
+        self.there = &bytes[0] if len(room) else NULL
 
     cdef int put(self, int64_t place, value) except -1:
         """An answer that was given by itself."""
-        self.there[place] = value is not None
-        if value is not None:
+        if value is None:
+            self.there[place] = False
+            self.full = False
+        else:
             self.values[place] = value
         return 0
 
     cdef object answers(self):
         """As mta gives arrays: null is NaN, and masked where there is none."""
-        valid = self.valid.view(np.bool_)
-        if valid.all():
+        if self.full:
             return self.values
+        valid = self.valid.view(np.bool_)
         if self.values.dtype.kind == "f":
             self.values[~valid] = np.nan
             return self.values
@@ -349,34 +389,60 @@ cdef object answer_type(Answer answer, Held window):
 
 
 cdef int answer_rows(Held window, list out, const int64_t[::1] lo, const int64_t[::1] hi, int64_t start,
-                     int64_t stop) except -1:
-    """The answers start..stop, CHUNK of them at a time."""
-    cdef int64_t i, n
+                     int64_t stop, Batches batches) except -1:
+    """The answers start..stop: of one forest after the other, so that what it works on stays in the
+    cache, CHUNK of them at a time."""
+    cdef int64_t i
+    cdef int number
     cdef void* parts = malloc(CHUNK * MAX_PART)
     counts = np.empty(CHUNK, np.int64)
     if parts == NULL:
         raise MemoryError()
     try:
-        for i in range(start, stop, CHUNK):
-            n = min(<int64_t> CHUNK, stop - i)
-            answer_forests(window, out, &lo[i], &hi[i], i, n, parts, counts)
-            answer_kernels(window, out, &lo[i], &hi[i], i, n)
+        for number in range(-1, len(window.forests)):
+            if batches is not None and batches.takes(number):
+                batches.answer(number, &lo[0], &hi[0], start, stop, window.base, window.back)
+                note_all(out, number, lo, hi, start, stop, counts)
+                continue
+            for i in range(start, stop, CHUNK):
+                answer_forest(window, out, number, &lo[i], &hi[i], i, min(<int64_t> CHUNK, stop - i), parts, counts)
+        for i in range(start, stop if window.kernels else start, CHUNK):
+            answer_kernels(window, out, &lo[i], &hi[i], i, min(<int64_t> CHUNK, stop - i))
     finally:
         free(parts)
     return 0
 
 
-cdef int answer_forests(Held window, list out, const int64_t* lo, const int64_t* hi, int64_t place,
-                        int64_t n, void* parts, int64_t[::1] counts) except -1:
+cdef int answer_forest(Held window, list out, int number, const int64_t* lo, const int64_t* hi, int64_t place,
+                       int64_t n, void* parts, int64_t[::1] counts) except -1:
     cdef StateForest state
-    cdef int number = 0
-    lower_answers(window, out, -1, lo, hi, place, n, NULL, counts)
-    for state in window.forests:
-        state.forest.ops.slide(&state.forest.state, cells_of(state.input), mask_of(state.input), 0, lo,
+    if number >= 0:
+        state = window.forests[number]
+        state.forest.ops.slide(&state.forest.state, state.cells(), state.mask(), 0, lo,
                                hi, n, parts)
-        lower_answers(window, out, number, lo, hi, place, n, parts, counts)
-        number += 1
+    return lower_answers(window, out, number, lo, hi, place, n, parts, counts)
+
+
+cdef int note_all(list out, int number, const int64_t[::1] lo, const int64_t[::1] hi, int64_t start, int64_t stop,
+                  int64_t[::1] counts) except -1:
+    """Which of the answers of a forest are null, where a kernel has given them."""
+    cdef Slots slots
+    cdef int64_t i, n
+    for slots in out:
+        if slots.answer.state != number:
+            continue
+        for i in range(start, stop, CHUNK):
+            n = min(<int64_t> CHUNK, stop - i)
+            if no_window_below(slots.answer, &lo[i], &hi[i], n):
+                continue
+            count_rows(slots.answer.input, &lo[i], &hi[i], n, counts)
+            note_nulls(slots, counts, i, n)
     return 0
+
+
+cdef bint no_window_below(Answer answer, const int64_t* lo, const int64_t* hi, int64_t n) noexcept:
+    """Whether it shows at the first and last window that all have the values that the answer needs."""
+    return answer.input.before is None and hi[0] - lo[n - 1] >= answer.need
 
 
 cdef int lower_answers(Held window, list out, int number, const int64_t* lo, const int64_t* hi, int64_t place,
@@ -444,9 +510,13 @@ cdef void count_rows(InputState source, const int64_t* lo, const int64_t* hi, in
 
 
 cdef void note_nulls(Slots slots, const int64_t[::1] counts, int64_t place, int64_t n) noexcept:
-    cdef int64_t i
+    cdef int64_t i, need = slots.answer.need
+    cdef uint8_t* there = slots.there + place
+    cdef uint8_t all_there = True
     for i in range(n):
-        slots.there[place + i] = counts[i] >= slots.answer.need
+        there[i] = counts[i] >= need
+        all_there &= there[i]
+    slots.full = slots.full and all_there
 
 
 cdef void note_counts(Slots slots, const int64_t[::1] counts, int64_t place, int64_t n) noexcept:

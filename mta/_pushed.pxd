@@ -1,6 +1,6 @@
 # cython: language_level=3
 """The states of a pushed window; see ``_pushed.pyx``."""
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint8_t
 
 from mta._core cimport Forest
 from mta._inside cimport ITEM, InputState, RawColumn
@@ -24,6 +24,14 @@ cdef class StateForest:
     cdef Forest forest
 
     cdef int make(self) except -1
+
+    cdef inline const Cell* cells(self) noexcept:
+        """The values of its column, by row number."""
+        return <const Cell*> self.input.column.values.origin()
+
+    cdef inline const uint8_t* mask(self) noexcept:
+        """Beside them, 0 where one does not count; NULL: all do."""
+        return <const uint8_t*> self.input.mask.origin() if self.input.mask is not None else NULL
 
 
 cdef class Room:

@@ -31,6 +31,11 @@ cdef inline char* ring_place(const Ring* r, int64_t index, size_t size) noexcept
     return NULL if chunk == NULL else chunk + (place & (CHUNK_ITEMS - 1)) * <int64_t> size
 
 
+cdef inline char** ring_chunk(const Ring* r, int64_t index) noexcept nogil:
+    """Where the ring says in which chunk an item is."""
+    return &r.chunks[(index & (r.places - 1)) >> CHUNK_BITS]
+
+
 cdef inline Part* ring_item(const Ring* r, int64_t index, const Part* tag) noexcept nogil:
     """An item that has been written; `tag` only names its type."""
     cdef int64_t place = index & (r.places - 1)

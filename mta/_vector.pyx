@@ -5,6 +5,7 @@ import numpy as np
 
 cdef enum:
     SPARE = 16
+    AHEAD = 128    # bytes before the items: kernels of a batch read whole blocks of 16 rows
 
 
 cdef class Vector:
@@ -38,7 +39,7 @@ cdef class Vector:
         # spare, a queue of constant length does so ever after.
         if 2 * (live + more) > self.capacity:
             self.capacity = 2 * (live + more) + SPARE
-            room = np.empty(self.capacity, self.array.dtype)
+            room = np.empty(self.capacity + AHEAD // width, self.array.dtype)[AHEAD // width:]
             raw = room.view(np.int8)
             memcpy(&raw[0], self.data + self.start * width, live * width)
             self.array = room
