@@ -13,7 +13,7 @@ cdef class Batches:
 
     cdef bint takes(self, int number) except -1
     cdef int answer(self, int number, const int64_t* lo, const int64_t* hi, int64_t start, int64_t stop,
-                    int64_t base, int64_t back) except -1
+                    int64_t most, int64_t base, int64_t back) except -1
     cdef int end(self, int64_t front, int64_t back, int64_t base) except -1
     cdef Kernel kernel_of(self, StateForest state, list mine)
 

@@ -34,9 +34,12 @@ cdef class Batches:
         return number in self.mine
 
     cdef int answer(self, int number, const int64_t* lo, const int64_t* hi, int64_t start, int64_t stop,
-                    int64_t base, int64_t back) except -1:
+                    int64_t most, int64_t base, int64_t back) except -1:
         """The answers start..stop of a forest. Positions are counted from `base`, and the rows before
-        `back` were there when `start` came."""
+        `back` were there when `start` came.
+
+        most : rows that the policy keeps, if it is that: a window that has them keeps its length
+        """
         cdef StateForest state = self.forests[number]
         cdef InputState source = state.input
         cdef list mine = self.mine[number]
@@ -47,13 +50,13 @@ cdef class Batches:
         kernel.answer_to([values for _, values in mine])
         kernel.counter.attach(None if source.mask is None else source.mask.view(), source.column.values.first)
         kernel.attach([rows.view()], None if source.mask is None else source.mask.view(), rows.first)
-        kernel.scan.steady = kernel.counter.steady = False
         if kernel.tell(marks, 0) == 2:
             marks[0], marks[1] = base, back
             kernel.go_on(marks, 0)
         with nogil:
             while i < stop:
                 n = min(<int64_t> CHUNK, stop - i)
+                kernel.scan.steady = kernel.counter.steady = hi[i] - lo[i] == most
                 kernel.counter.step(i, n, lo, hi)
                 kernel.step(i, n, lo, hi)
                 i += n

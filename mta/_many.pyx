@@ -292,7 +292,7 @@ cdef object push_arrays(Held window, int64_t most, given, int64_t rows):
             start, stop = stop, piece_end(window, stop, rows)
             take_in(window, plain, start, stop, ticks)
             base = find_fronts(window, most, start, stop, lo)
-            answer_rows(window, out, lo, hi, start, stop, batches)
+            answer_rows(window, out, lo, hi, start, stop, most, batches)
             window.back += stop - start
             window.base = base
             window.kept = lo[stop - 1]
@@ -389,7 +389,7 @@ cdef object answer_type(Answer answer, Held window):
 
 
 cdef int answer_rows(Held window, list out, const int64_t[::1] lo, const int64_t[::1] hi, int64_t start,
-                     int64_t stop, Batches batches) except -1:
+                     int64_t stop, int64_t most, Batches batches) except -1:
     """The answers start..stop: of one forest after the other, so that what it works on stays in the
     cache, CHUNK of them at a time."""
     cdef int64_t i
@@ -401,7 +401,7 @@ cdef int answer_rows(Held window, list out, const int64_t[::1] lo, const int64_t
     try:
         for number in range(-1, len(window.forests)):
             if batches is not None and batches.takes(number):
-                batches.answer(number, &lo[0], &hi[0], start, stop, window.base, window.back)
+                batches.answer(number, &lo[0], &hi[0], start, stop, most, window.base, window.back)
                 note_all(out, number, lo, hi, start, stop, counts)
                 continue
             for i in range(start, stop, CHUNK):
