@@ -95,11 +95,7 @@ cdef object plain_cells(RawColumn column, array):
         return counted_cells(column, array)
     if column.taken or column.truths or array.dtype.kind not in "fiu":
         return None
-    valid = None
-    if isinstance(array, np.ma.MaskedArray):
-        if np.ma.getmaskarray(array).any():
-            valid = ~np.ma.getmaskarray(array)
-        array = array.filled(0)
+    array, valid = unmasked(array)
     if array.dtype.itemsize > 8 or (array.dtype.kind == "u" and array.max(initial=0) >= 2**63):
         return None
     real = array.dtype.kind == "f"
@@ -115,15 +111,19 @@ cdef object plain_cells(RawColumn column, array):
     return cells, valid, REAL if real else INTEGER
 
 
+cdef tuple unmasked(array):
+    """The values, 0 for null, and where they are none (None: nowhere)."""
+    if not isinstance(array, np.ma.MaskedArray):
+        return array, None
+    valid = ~np.ma.getmaskarray(array)
+    return array.filled(0), None if valid.all() else valid
+
+
 cdef object counted_cells(RawColumn column, array):
     """Of a column whose values are only counted: whether each is a NaN."""
     if column.taken or column.check is not None or array.dtype.kind not in "fiub":
         return None
-    valid = None
-    if isinstance(array, np.ma.MaskedArray):
-        if np.ma.getmaskarray(array).any():
-            valid = ~np.ma.getmaskarray(array)
-        array = array.filled(0)
+    array, valid = unmasked(array)
     cells = np.isnan(array) if array.dtype.kind == "f" else np.zeros(len(array), np.bool_)
     return cells.astype(np.int64), valid, INTEGER
 
