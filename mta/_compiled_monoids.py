@@ -8,14 +8,20 @@ Both functions take the addresses of four columns, of which they read as many as
 and of the nulls (`valid` 0; read where `nulls` is not 0), all addressed by row number. A suffix is
 stored as one 8-byte cell per number of the partial, in the place of its row. They give -1 where
 lift, combine or lower raised.
+
+`compile_cells` makes functions for ``mta.fifo``, whose algorithms call them through their
+addresses for partials of as many cells. These can't tell that they raised, so that a monoid is
+refused there unless numba proves that none of its functions does.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import types as python_types
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +29,7 @@ import numba
 import numpy as np
 from numba import types
 
-from mta.monoids import Program
+from mta.monoids import CellProgram, Program
 
 KINDS = {
     "float": types.float64,
@@ -125,8 +131,81 @@ def slide_safely(c0, c1, c2, c3, valid, nulls, lo_, hi_, counts_, counted, start
         return -1
 """
 
+# Partials lie so many cells apart (`..._step`), and their first cell says whether there is one. n of
+# them are made at a time, in their order, each written when both it is made of have been read.
+CELL_FUNCTIONS = """
+def lift_cells(values, out, out_step, n):
+    {views_of_values}
+    {views_of_out}
+    at = uint64(0)
+    to = uint64(0)
+    for i in range(n):
+        one = lift({values})
+        part = {lifted}
+        out_int64[to] = 1
+        cell = to + uint64(1)
+        {put_out}
+        at += columns
+        to += uint64(out_step)
+
+def combine_cells(out, a, b):
+    {views_of_a}
+    {views_of_b}
+    {views_of_out}
+    left = right = to = uint64(0)
+    {join}
+
+def combine_runs(out, out_step, a, a_step, b, b_step, n):
+    {views_of_a}
+    {views_of_b}
+    {views_of_out}
+    left = right = to = uint64(0)
+    for i in range(n):
+        {join}
+        left += uint64(a_step)
+        right += uint64(b_step)
+        to += uint64(out_step)
+
+def lower_cells(parts, parts_step, n, answers):
+    {views_of_parts}
+    out = carray(answers, 1, {answer})
+    at = uint64(0)
+    for i in range(n):
+        cell = at + uint64(1)
+        if parts_int64[at] != 0:
+            out[uint64(i)] = lower({get_parts})
+        else:
+            out[uint64(i)] = nothing
+        at += uint64(parts_step)
+"""
+
+JOIN = """
+if a_int64[left] == 0:
+    {copy_b}
+elif b_int64[right] == 0:
+    {copy_a}
+else:
+    cell = left + uint64(1)
+    older = {get_a}
+    cell = right + uint64(1)
+    newer = {get_b}
+    joined = combine(older, newer)
+    part = {joined}
+    out_int64[to] = 1
+    cell = to + uint64(1)
+    {put_out}
+"""
+
+MOST_CELLS = 7
+
 _I, _P = types.int64, types.voidptr
 BUILD_TYPE = _I(_P, _P, _P, _P, _P, _I, _I, _I, _P)
+CELL_TYPES = {
+    "lift_cells": types.void(_P, _P, _I, _I),
+    "combine_cells": types.void(_P, _P, _P),
+    "combine_runs": types.void(_P, _I, _P, _I, _P, _I, _I),
+    "lower_cells": types.void(_P, _I, _I, _P),
+}
 SLIDE_TYPE = _I(_P, _P, _P, _P, _P, _I, _P, _P, _P, _I, _I, _I, _I, _I, _P, _P, _P)
 
 
@@ -182,18 +261,58 @@ def compile_monoid(
         numba can't compile one of the functions, or the partial or the answer is of another type
         than it takes.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # numba's, of what it will do otherwise one day
-        functions = (
-            _jitted("lift", lift, len(sources)),
-            _jitted("combine", combine, 2),
-            _jitted("lower", lower or _itself, 1),
-        )
+    with _quietly():
+        functions = _functions(lift, combine, lower, len(sources))
         partial, gives = _infer(functions, sources)
         if "uint" in sources:
             _check_signs(functions, sources, partial, gives)
         build, slide = _compile(functions, sources, partial, gives)
     return Program(gives, cells=len(partial.kinds), build=build, slide=slide)
+
+
+def compile_cells(
+    lift: Callable[..., Any],
+    combine: Callable[..., Any],
+    lower: Callable[..., Any] | None,
+    sources: tuple[str, ...],
+) -> CellProgram:
+    """The same for single partials of at most `MOST_CELLS` numbers ("float", "int", "bool").
+
+    Raises
+    ------
+    NotCompilableError
+        As `compile_monoid`; or one of the functions may raise, or the partial has more numbers.
+    """
+    with _quietly():
+        functions = _functions(lift, combine, lower, len(sources))
+        partial, gives = _infer(functions, sources)
+        if len(partial.kinds) > MOST_CELLS:
+            raise NotCompilableError(f"a partial has more than {MOST_CELLS} numbers")
+        if "uint" in (gives, *partial.kinds):
+            raise NotCompilableError("unsigned integers")
+        made = _compile_cells(functions, sources, partial, gives)
+    return CellProgram(gives, "", partial.kinds, partial.holder, *made)
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without numba's warnings of what it will do otherwise one day."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _functions(
+    lift: Callable[..., Any],
+    combine: Callable[..., Any],
+    lower: Callable[..., Any] | None,
+    columns: int,
+) -> tuple[Any, ...]:
+    return (
+        _jitted("lift", lift, columns),
+        _jitted("combine", combine, 2),
+        _jitted("lower", lower or _itself, 1),
+    )
 
 
 def _itself(part: Any) -> Any:
@@ -296,13 +415,7 @@ def _compile(
     functions: tuple[Any, ...], sources: tuple[str, ...], partial: Partial, gives: str
 ) -> tuple[Any, Any]:
     """Addresses by way of ``.address``; the objects have to be kept while they are used."""
-    lift, combine, lower = functions
-    scope: dict[str, Any] = {
-        "carray": numba.carray, "lift": lift, "combine": combine, "lower": lower,
-        "holder": partial.holder, "uint8": types.uint8,
-        "float64": types.float64, "int64": types.int64, "uint64": types.uint64,
-        "width": np.uint64(len(partial.kinds)), "nothing": math.nan if gives == "float" else 0,
-    }  # fmt: skip
+    scope = _scope(functions, partial, gives)
     pieces = {**_pieces(sources, partial), "answer": [CELLS[gives]]}
     exec(_filled(BUILD, pieces) + _filled(SLIDE, pieces), scope)
     for name in ("build", "slide"):
@@ -314,6 +427,46 @@ def _compile(
         )
     except Exception as error:
         raise NotCompilableError(f"numba does not compile the loops: {_gist(error)}") from error
+
+
+def _scope(functions: tuple[Any, ...], partial: Partial, gives: str) -> dict[str, Any]:
+    """What generated functions see."""
+    lift, combine, lower = functions
+    return {
+        "carray": numba.carray, "lift": lift, "combine": combine, "lower": lower,
+        "holder": partial.holder, "uint8": types.uint8,
+        "float64": types.float64, "int64": types.int64, "uint64": types.uint64,
+        "width": np.uint64(len(partial.kinds)), "nothing": math.nan if gives == "float" else 0,
+    }  # fmt: skip
+
+
+def _compile_cells(
+    functions: tuple[Any, ...], sources: tuple[str, ...], partial: Partial, gives: str
+) -> list[Any]:
+    """The functions of `CELL_TYPES`, as objects that have ``.address``."""
+    scope = _scope(functions, partial, gives) | {"columns": np.uint64(len(sources))}
+    exec(_filled(CELL_FUNCTIONS, _cell_pieces(sources, partial, gives)), scope)
+    made = []
+    for name, its_type in CELL_TYPES.items():
+        try:
+            function = numba.cfunc(its_type, error_model="numpy")(scope[name])
+        except Exception as error:
+            raise NotCompilableError(f"numba does not compile {name}: {_gist(error)}") from error
+        if not _never_raises(function):
+            raise NotCompilableError(f"{name.split('_')[0]} may raise")
+        made.append(function)
+    return made
+
+
+def _never_raises(function: Any) -> bool:
+    """Whether the function's machine code gives the status 0, whatever comes in."""
+    code = function.inspect_llvm()
+    found = re.findall(r'^define [^@\n]*\bi32 @"?([^"(\n]+)"?\(.*?\{\n(.*?)^\}', code, re.M | re.S)
+    bodies = [
+        body for name, body in found if f"@cfunc.{name}(" in code or f'@"cfunc.{name}"(' in code
+    ]
+    returns = re.findall(r"^\s*ret i32 (\S+)", bodies[0], re.M) if len(bodies) == 1 else []
+    return set(returns) == {"0"}
 
 
 def _filled(template: str, pieces: dict[str, list[str]]) -> str:
@@ -342,16 +495,48 @@ def _pieces(sources: tuple[str, ...], partial: Partial) -> dict[str, list[str]]:
         "joined": [partial.made_of(_numbers(partial, "joined"))],
     }
     for array in ("suffix", "state"):
-        cells = [
-            f"{array}_{CELLS[kind]}[cell + uint64({j})]" for j, kind in enumerate(partial.kinds)
-        ]
-        views = sorted({"int64", *(CELLS[kind] for kind in partial.kinds)})
-        pieces[f"views_of_{array}"] = [f"{array}_{v} = carray({array}, 1, {v})" for v in views]
-        pieces[f"get_{array}"] = [partial.made_of(list(map(_as, partial.kinds, cells)))]
-        pieces[f"put_{array}"] = [
+        pieces |= _cells_of(array, partial)
+    return pieces
+
+
+def _cells_of(array: str, partial: Partial) -> dict[str, list[str]]:
+    """To get a partial from an array of cells and to put it there."""
+    cells = [f"{array}_{CELLS[kind]}[cell + uint64({j})]" for j, kind in enumerate(partial.kinds)]
+    return {
+        f"views_of_{array}": _views(array, partial.kinds),
+        f"get_{array}": [partial.made_of(list(map(_as, partial.kinds, cells)))],
+        f"put_{array}": [
             f"{cell} = {CELLS[kind]}({partial.number('part', j)})"
             for j, (cell, kind) in enumerate(zip(cells, partial.kinds, strict=True))
+        ],
+    }
+
+
+def _views(array: str, kinds: Sequence[str]) -> list[str]:
+    views = sorted({"int64", *(CELLS[kind] for kind in kinds)})
+    return [f"{array}_{view} = carray({array}, 1, {view})" for view in views]
+
+
+def _cell_pieces(sources: tuple[str, ...], partial: Partial, gives: str) -> dict[str, list[str]]:
+    """The same for single partials."""
+    values = [
+        _as(source, f"values_{CELLS[source]}[at + uint64({k})]") for k, source in enumerate(sources)
+    ]
+    pieces = {
+        "views_of_values": _views("values", sources),
+        "values": [", ".join(values)],
+        "lifted": [partial.made_of(_numbers(partial, "one"))],
+        "joined": [partial.made_of(_numbers(partial, "joined"))],
+        "answer": [CELLS[gives]],
+    }
+    for array in ("a", "b", "out", "parts"):
+        pieces |= _cells_of(array, partial)
+    for array, start in (("a", "left"), ("b", "right")):
+        pieces[f"copy_{array}"] = [
+            f"out_int64[to + uint64({k})] = {array}_int64[{start} + uint64({k})]"
+            for k in range(1 + len(partial.kinds))
         ]
+    pieces["join"] = _filled(JOIN, pieces).splitlines()[1:]
     return pieces
 
 

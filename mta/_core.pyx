@@ -5,9 +5,9 @@ from libc.stdlib cimport calloc, free, malloc
 
 from mta._core_blocks cimport slide_rows
 from mta._monoids cimport (
-    EXTREME, GEOMETRIC_MEAN, INT, MEAN, OBJECT, PRODUCT, RUN, STD, SUM, UINT, VALUE, VAR, Products,
-    Runs, Source, lower_boxed, lower_extremes, lower_float_sums, lower_int_sums, lower_moments,
-    lower_products, lower_runs,
+    EXTREME, GEOMETRIC_MEAN, INT, MEAN, OBJECT, PRODUCT, RUN, STD, SUM, UINT, VALUE, VAR, Cells, OneCell,
+    Products, Runs, Source, lower_boxed, lower_cells, lower_extremes, lower_float_sums, lower_int_sums,
+    lower_moments, lower_one_cell, lower_products, lower_runs,
 )
 from mta._rings cimport ring_bytes, ring_grow, ring_release
 
@@ -125,6 +125,8 @@ cdef ForestOps EXTREMES = ops_of(<Extreme*> NULL)
 cdef ForestOps MOMENTS = ops_of(<Moments*> NULL)
 cdef ForestOps RUNS = ops_of(<Runs*> NULL)
 cdef ForestOps PRODUCTS = ops_of(<Products*> NULL)
+cdef ForestOps ONE_CELL = ops_of(<OneCell*> NULL)
+cdef ForestOps CELLS = ops_of(<Cells*> NULL)
 cdef ForestOps BOXED = ops_of(<Boxed*> NULL)
 INT_SUM.lower = <lower_t> lower_int_sums
 FLOAT_SUM.lower = <lower_t> lower_float_sums
@@ -132,6 +134,8 @@ EXTREMES.lower = <lower_t> lower_extremes
 MOMENTS.lower = <lower_t> lower_moments
 RUNS.lower = <lower_t> lower_runs
 PRODUCTS.lower = <lower_t> lower_products
+ONE_CELL.lower = <lower_t> lower_one_cell
+CELLS.lower = <lower_t> lower_cells
 BOXED.lower = <lower_t> lower_boxed
 
 
@@ -146,6 +150,10 @@ cdef ForestOps* find_ops(str monoid, Source source) except NULL:
         return &RUNS
     if monoid == "products":
         return &PRODUCTS
+    if monoid == "cell":
+        return &ONE_CELL
+    if monoid == "cells":
+        return &CELLS
     if monoid == "object":
         return &BOXED
     raise ValueError(f"no monoid {monoid!r}")

@@ -10,7 +10,9 @@ takes the general way, as do windows on a store. 4 combines a slide.
 from libc.stdint cimport int64_t, uint8_t
 
 from mta._core cimport ForestState, forest_slide, lowest_bit, node_at
-from mta._monoids cimport Boxed, Cell, FloatSum, Lift, Part, combine, identity, lift
+from mta._monoids cimport (
+    Boxed, Cell, Cells, FloatSum, Lift, OneCell, Part, combine, combine_some, identity, lift, lift_some,
+)
 from mta._rings cimport ring_room
 
 
@@ -26,6 +28,9 @@ cdef inline void copy_part(Part* to, const Part* from_) noexcept nogil:
     if Part is FloatSum:
         to.hi = from_.hi
         to.lo = from_.lo
+    elif Part is OneCell:
+        to.some = from_.some
+        to.cell = from_.cell
     else:
         to[0] = from_[0]
 
@@ -91,10 +96,29 @@ cdef inline int64_t slide_run(
         block = s.front = block + SPAN
         enter_block(s, &how, block, suffixes + (block & SPAN), out)
     insert_run(s, &how, values, valid, prefixes, out)
-    for i in range(RUN):
-        combine(&how, &out[i], &suffixes[max(lo[i] - base, begun) & (SLOTS - 1)], &prefixes[i + 1])
+    if Part is OneCell or Part is Cells:
+        join_runs(&how, out, suffixes, prefixes, lo, base, begun)
+    else:
+        for i in range(RUN):
+            combine(&how, &out[i], &suffixes[max(lo[i] - base, begun) & (SLOTS - 1)], &prefixes[i + 1])
     keep_suffixes(s, last, block, suffixes)
     return block
+
+
+cdef inline int join_runs(
+    const Lift* how, Part* out, const Part* suffixes, const Part* prefixes, const int64_t* lo, int64_t base,
+    int64_t begun,
+) except -1 nogil:
+    """The answers, as many at once as have suffixes side by side."""
+    cdef int64_t first
+    cdef int i = 0, n
+    while i < RUN:
+        first, n = max(lo[i] - base, begun), 1
+        while i + n < RUN and lo[i + n] - base == first + n and (first + n) & (SLOTS - 1):
+            n += 1
+        combine_some(how, &out[i], 1, &suffixes[first & (SLOTS - 1)], 1, &prefixes[i + 1], 1, n)
+        i += n
+    return 0
 
 
 cdef inline int insert_run(
@@ -109,18 +133,15 @@ cdef inline int insert_run(
     cdef Part* kept = <Part*> s.prefix
     cdef int i
     if valid == NULL:
-        for i in range(RUN):
-            lift(how, &x[i], values[i])
+        lift_some(how, x, values, RUN)
     else:
         for i in range(RUN):
             if valid[i]:
                 lift(how, &x[i], values[i])
             else:
                 identity(how, &x[i])
-    for i in range(7):
-        combine(how, &two[i], &x[2 * i], &x[2 * i + 1])
-    for i in range(3):
-        combine(how, &four[i], &two[2 * i], &two[2 * i + 1])
+    combine_some(how, two, 1, x, 2, x + 1, 2, 7)
+    combine_some(how, four, 1, two, 2, two + 1, 2, 3)
     combine(how, &eight[0], &four[0], &four[1])
     if s.back == s.split:
         copy_part(&prefixes[1], &x[0])
@@ -137,8 +158,7 @@ cdef inline int insert_run(
     combine(how, &prefixes[6], &prefixes[4], &two[2])
     combine(how, &prefixes[10], &prefixes[8], &two[4])
     combine(how, &prefixes[14], &prefixes[12], &two[6])
-    for i in range(1, 8):
-        combine(how, &prefixes[2 * i + 1], &prefixes[2 * i], &x[2 * i])
+    combine_some(how, prefixes + 3, 2, prefixes + 2, 2, x + 2, 2, 7)
     copy_part(&kept[3], &prefixes[8])
     copy_part(&kept[2], &prefixes[12])
     copy_part(&kept[1], &prefixes[14])
@@ -174,8 +194,7 @@ cdef inline int enter_block(
     combine(how, &suffixes[2], &two[1], &suffixes[4])
     combine(how, &suffixes[6], &two[3], &suffixes[8])
     combine(how, &suffixes[10], &two[5], &suffixes[12])
-    for i in range(7):
-        combine(how, &suffixes[2 * i + 1], &x[2 * i + 1], &suffixes[2 * i + 2])
+    combine_some(how, suffixes + 1, 2, x + 1, 2, suffixes + 2, 2, 7)
     return 0
 
 

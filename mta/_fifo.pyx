@@ -25,7 +25,13 @@ from mta.errors import DataError, SnapshotError, SpecError
 from mta.policies import AtMost, Last, OfAnswer, Ready, SinceLongestRun
 from mta.snapshot import seal, unseal
 
+cdef enum:
+    MOST_RULED = 4    # policies that are remembered
+
 cdef int64_t STORED = 9    # integers of the state in a snapshot
+cdef int64_t EXACT = <int64_t> 1 << 53    # integers up to here are doubles
+NOTHING = object()    # the partial of no row in cells, as a value may be the very zero
+CELL_KINDS = ("object", "float", "int", "bool")    # by the numbers that snapshots have for them
 
 
 cdef class Fifo(FifoValues):
@@ -65,16 +71,23 @@ cdef class Fifo(FifoValues):
             aggregate, or over times.
         """
         self.check_idle()
-        rule = self.checked_policy(policy)
-        if self.state.front == self.state.back or self.ops == NULL:
-            return 0
-        cdef Decider decider = self.decider(rule)
+        cdef Decider decider = self.known(policy)
         cdef int64_t front, begun = self.state.front
+        if decider is None:
+            policy = self.checked_policy(policy)
+        if begun == self.state.back or self.ops == NULL:
+            return 0
+        if decider is None:
+            decider = self.decider(policy)
         self.busy = True
+        if self.guide is not None:
+            self.guide.fifo = self
         try:
-            front = decider.decide(base_of(&self.state), self.state.front, self.state.back)
+            front = decider.decide(base_of(&self.state), begun, self.state.back)
         finally:
             self.busy = False
+            if self.guide is not None:
+                self.guide.fifo = None    # or they would keep each other
         if front > begun:
             self.evict_to(front)
         return front - begun
@@ -98,9 +111,20 @@ cdef class Fifo(FifoValues):
 
     cdef Decider decider(self, policy):
         """What asks the policy."""
-        if isinstance(policy, Ready):
-            return make_decider(policy, FifoGuide(self), self.pairs(), [self.answer], None)
-        return self.search(policy)
+        if not isinstance(policy, Ready):
+            return self.search(policy)
+        if not self.ruled:
+            self.guide = FifoGuide(self)
+        made = make_decider(policy, self.guide, self.pairs(), [self.answer], None)
+        self.ruled = self.ruled[1 - MOST_RULED:] + [(policy, made)]
+        return made
+
+    cdef Decider known(self, policy):
+        """What asks this very policy, if it is one of the last."""
+        for rule, decider in self.ruled or ():
+            if rule is policy:
+                return decider
+        return None
 
     cdef FifoSearch search(self, policy):
         return FifoSearch(self, policy, self.query())
@@ -217,13 +241,14 @@ cdef class Fifo(FifoValues):
         cdef const Cell* raw = <const Cell*> &cells[0] if n else NULL
         cdef int64_t* count = &counts[0] if n else NULL
         cdef bint decided = False    # of the row `start`, which is inside
+        cdef int64_t most = policies[0].range if policies and isinstance(policies[0], Last) else 0
         cdef Lowered lowered = Lowered(self, out, counts)
         while start < n:
             stop = min(start + CHUNK, n)
             self.busy = True
             try:
                 with nogil:
-                    end = self.decide_rows(chain, raw, valid, start, stop, lowered.parts, count, decided)
+                    end = self.decide_rows(chain, raw, valid, start, stop, lowered.parts, count, decided, most)
             finally:
                 self.busy = False
             lost = lowered.lower(start, end - start)
@@ -236,13 +261,16 @@ cdef class Fifo(FifoValues):
         return failed
 
     cdef int64_t decide_rows(self, Chain chain, const Cell* raw, const uint8_t* valid, int64_t start,
-                             int64_t stop, char* parts, int64_t* counts, bint decided) except -1 nogil:
+                             int64_t stop, char* parts, int64_t* counts, bint decided, int64_t most) except -1 nogil:
         """Insert the rows [start, stop), let the policies decide, and query; the first row that they
-        could not decide, which is inside, or `stop`."""
+        could not decide, which is inside, or `stop`. `most` is what the first policy leaves, if it says so."""
         cdef int64_t row, front
         cdef bint there
         for row in range(start, stop):
             if not decided:
+                if most and most <= self.state.back - self.state.front == self.state.places:
+                    self.ops.evict_to(&self.state, self.state.back + 1 - most, NULL, NULL)    # as in `op_slide`
+                    self.first_null = self.null_from(self.state.front)
                 there = valid == NULL or valid[row] != 0
                 if not there:
                     self.note_null(self.state.back)
@@ -306,7 +334,7 @@ cdef class Fifo(FifoValues):
     cdef object finished(self, out, counts):
         """Answers in their type; null where too few values count."""
         cdef bint to_float = self.answer.overflow != RAISE and self.answer.overflow != WRAP
-        real = self.plan_state is not None and (
+        real = (self.plan_state is not None or self.cells is not None) and (
             to_float or gives_float(self.answer.what, self.monoid.state.how.source))
         answers = out.view(np.float64) if real else out
         if self.answer.truth:
@@ -325,7 +353,7 @@ cdef class Fifo(FifoValues):
         if not is_array(array):
             raise DataError(f"array: a NumPy array of one dimension is needed, not {array!r}")
         if self.user is not None:
-            return None
+            return self.user_cells(array)
         if self.plan_state is None:
             return self.counted_cells(array)
         given = plain_cells(self.column, array)
@@ -338,6 +366,41 @@ cdef class Fifo(FifoValues):
             if not number.all():
                 valid = number if valid is None else valid & number
         return cells.view(np.int64), None if valid is None else valid.view(np.uint8)
+
+    cdef object user_cells(self, array):
+        """The same for a user's monoid; None where it runs through Python."""
+        valid = None
+        kind = {"f": "float", "i": "int", "u": "int", "b": "bool"}.get(array.dtype.kind)
+        if len(self.agg.columns) > 1 or not len(array) or kind is None or array.dtype.itemsize > 8:
+            return None
+        if np.ma.getmaskarray(array).any():
+            valid = ~np.ma.getmaskarray(array)
+        array = np.ma.getdata(array)
+        if self.agg.nan == "skip" and kind == "float" and np.isnan(array).any():
+            valid = ~np.isnan(array) & (True if valid is None else valid)
+        counting = array if valid is None else array[valid]
+        if not len(counting):
+            return None
+        if not self.checked:
+            self.check_row((counting[0].item(),))
+        if self.kinds is None:
+            self.know_kinds((kind,))
+        if self.cells is None:
+            return None
+        if kind == "int" and self.kinds[0] == "float" and self.told and (
+                counting.max() <= EXACT and counting.min() >= -EXACT):
+            kind = "float"
+        if self.kinds[0] != kind or (array.dtype.kind == "u" and counting.max() >= 2**63):
+            self.to_python()
+            return None
+        cells = np.ascontiguousarray(array, np.float64 if kind == "float" else np.int64).view(np.int64)
+        return cells, None if valid is None else valid.view(np.uint8)
+
+    cdef int to_python(self) except -1:
+        parts = self.stored_parts()
+        self.first_null = self.last_null = 0
+        parts[0] = np.concatenate([[0], np.frombuffer(parts[0], "<i8")[1:]]).astype("<i8").tobytes()
+        return self.load(parts)
 
     cdef object counted_cells(self, array):
         """The same where values are counted, whatever they are."""
@@ -404,8 +467,13 @@ cdef class Fifo(FifoValues):
             list of such.
         """
         self.check_idle()
+        return seal("fifo", self.spec(), self.stored_parts())
+
+    cdef list stored_parts(self):
         cdef FifoState* s = &self.state
         kind = 0 if self.column is None else self.column.type
+        if self.cells is not None:
+            kind = sum([CELL_KINDS.index(name) << (2 * k) for k, name in enumerate(self.kinds)])
         head = [kind, self.ops != NULL, s.front, s.back, s.left, s.right, s.accum,
                 s.places if self.algorithm == "FlatFAT" else s.mid, s.forest.base]
         parts = [np.array(head, "<i8").tobytes(), self.null_positions()]
@@ -413,7 +481,7 @@ cdef class Fifo(FifoValues):
             parts += [self.stored(range(NAMED), False, True),
                       self.stored(range(s.front, s.back), False, False),
                       self.stored(range(s.front, s.back) if s.keeps_values else (), True, False)]
-        return seal("fifo", self.spec(), parts)
+        return parts
 
     cdef str spec(self):
         return repr((self.algorithm, self.agg, self.keep_values))
@@ -432,15 +500,18 @@ cdef class Fifo(FifoValues):
         """Partials as bytes."""
         cdef int64_t position
         cdef size_t size = self.ops.size, at = 0
-        if self.user is not None:
+        if self.user is not None and self.cells is None:
             found = [<object> (<Boxed*> self.part_at(position, value, named)).value
                      for position in positions]
-            return partials_to_bytes(found, self.monoid.context.zero)
+            return partials_to_bytes(found, self.zero)
         cdef bytes made = PyBytes_FromStringAndSize(NULL, len(positions) * size)
         cdef char* to = made
         for position in positions:
             memcpy(to + at, self.part_at(position, value, named), size)
             at += size
+        if self.cells is not None:    # as Python has them, for where nothing is compiled
+            found = self.cells.parts(np.frombuffer(made, np.int64).reshape(-1, size // sizeof(Cell)), NOTHING)
+            return partials_to_bytes(found, NOTHING, self.zero)
         return made
 
     @classmethod
@@ -462,11 +533,10 @@ cdef class Fifo(FifoValues):
         if len(parts) < 2 or len(parts[0]) != 8 * STORED or len(parts[1]) % 8:
             raise SnapshotError("snapshot: damaged (the parts do not fit)")
         kind, ready, front, back, left, right, accum, mid, base = np.frombuffer(parts[0], "<i8").tolist()
-        if not 0 <= base <= front <= back or kind not in TYPES.values() or len(parts) != (5 if ready else 2):
+        if not 0 <= base <= front <= back or len(parts) != (5 if ready else 2):
             raise SnapshotError("snapshot: damaged (the positions do not fit)")
         s.front = s.back = front    # of the window that `settle` makes anew
-        if self.column is not None:
-            self.column.type = kind
+        self.load_kind(kind, len(parts[1]) // 8 == back - front)
         if ready:
             self.settle()
             s.front, s.back, s.left, s.right, s.accum, s.mid = front, back, left, right, accum, mid
@@ -475,6 +545,21 @@ cdef class Fifo(FifoValues):
             self.check_places()
             self.load_parts(parts[2:], back - front)
         return self.load_nulls(np.frombuffer(parts[1], "<i8"))
+
+    cdef int load_kind(self, kind, bint nulls) except -1:
+        """The types of the values, as `stored_parts` wrote them. nulls : it holds nothing else"""
+        codes = [kind >> (2 * k) & 3 for k in range(len(self.agg.columns))]
+        if kind not in (TYPES.values() if self.user is None else range(1 << (2 * len(codes)))):
+            raise SnapshotError("snapshot: damaged (the types do not fit)")
+        if self.column is not None:
+            self.column.type = kind
+        if self.user is not None:
+            self.through_python()
+            if nulls and not kind:
+                self.kinds = None
+            elif kind:
+                self.know_kinds(tuple([CELL_KINDS[code] for code in codes]))
+        return 0
 
     cdef int check_places(self) except -1:
         """Where a list's parts meet has to fit what its algorithm relies on."""
@@ -497,10 +582,9 @@ cdef class Fifo(FifoValues):
         cdef size_t size = self.ops.size
         expected = [NAMED, rows, rows if self.state.keeps_values else 0]
         if self.user is not None:
-            stored = [partials_of_bytes(data, self.monoid.context.zero) for data in stored]
-            for found in stored:
-                self.monoid.context.keep += found    # alive from here on
-            stored = [np.fromiter(map(id, found), np.int64, len(found)).tobytes() for found in stored]
+            nothing = self.zero if self.cells is None else NOTHING
+            found = [partials_of_bytes(data, nothing, self.zero) for data in stored]
+            stored = [self.stored_cells(parts) for parts in found]
         if [len(data) for data in stored] != [n * size for n in expected]:
             raise SnapshotError("snapshot: damaged (the partials do not fit)")
         # Bytes of Python are not aligned as partials are.
@@ -518,6 +602,16 @@ cdef class Fifo(FifoValues):
         finally:
             free(room)
         return 0
+
+    cdef bytes stored_cells(self, list found):
+        """Partials of a user's monoid as they are held."""
+        if self.cells is None:
+            self.monoid.context.keep += found    # alive from here on
+            return np.fromiter(map(id, found), np.int64, len(found)).tobytes()
+        try:
+            return self.cells.cells(found, NOTHING, self.ops.size // sizeof(Cell)).tobytes()
+        except (TypeError, ValueError, OverflowError) as error:
+            raise SnapshotError(f"snapshot: partials of another type than {self.agg!r} has") from error
 
     cdef int load_nulls(self, found) except -1:
         if len(found) and not (self.state.front <= found[0] and found[len(found) - 1] < self.state.back

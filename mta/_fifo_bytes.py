@@ -12,18 +12,21 @@ from mta.errors import SnapshotError
 from mta.snapshot import refusing_damage
 
 
-def partials_to_bytes(partials: list[Any], zero: Any) -> bytes:
-    """Numbers, texts, bytes, None, and tuples and lists of them.
+def partials_to_bytes(partials: list[Any], zero: Any, like: Any = None) -> bytes:
+    """Numbers, texts, bytes, None, and tuples and lists of them; a partial may be a named tuple, if
+    zero (or `like`) is one of that class.
 
     Raises
     ------
     SnapshotError
         One is something else.
     """
-    return json.dumps([{"zero": 0} if p is zero else _plain(p) for p in partials]).encode()
+    named = _named(zero if like is None else like)
+    bare = [tuple(p) if named and type(p) is named and p is not zero else p for p in partials]
+    return json.dumps([{"zero": 0} if p is zero else _plain(p) for p in bare]).encode()
 
 
-def partials_of_bytes(data: bytes, zero: Any) -> list[Any]:
+def partials_of_bytes(data: bytes, zero: Any, like: Any = None) -> list[Any]:
     """What `partials_to_bytes` was given.
 
     Raises
@@ -31,8 +34,15 @@ def partials_of_bytes(data: bytes, zero: Any) -> list[Any]:
     SnapshotError
         `data` is something else.
     """
+    named = _named(zero if like is None else like)
     with refusing_damage():
-        return [zero if p == {"zero": 0} else _value(p) for p in json.loads(data)]
+        found = [zero if p == {"zero": 0} else _value(p) for p in json.loads(data)]
+        return [named(*p) if named and type(p) is tuple else p for p in found]
+
+
+def _named(zero: Any) -> Any:
+    """Its class, if it is a named tuple."""
+    return type(zero) if isinstance(zero, tuple) and hasattr(zero, "_fields") else None
 
 
 def _plain(value: Any) -> Any:

@@ -16,7 +16,7 @@ from mta._fifo_trees cimport (
     leaf_of, log_evict_to, log_insert, node, tree_query,
 )
 from mta._monoids cimport (
-    Boxed, Extreme, FloatSum, IntSum, Moments, Part, Products, Runs, combine, identity, lift,
+    Boxed, Cells, Extreme, FloatSum, IntSum, Moments, OneCell, Part, Products, Runs, combine, identity, lift,
 )
 from mta._rings cimport Ring, ring_bytes, ring_item, ring_release, ring_room
 
@@ -179,6 +179,8 @@ cdef int op_slide(FifoState* s, const Cell* values, const uint8_t* valid, int64_
         return amta_slide(s, values, valid, n, keep, out)
     for i in range(n):
         lift_row(s, &leaf, values, valid, i)
+        if Algorithm is FlatFAT and 0 < keep <= s.back - s.front == s.places:    # or the tree would double
+            evict_all_to(s, s.back + 1 - keep, out, a)
         insert_one(s, &leaf, a)
         if s.back - s.front > keep:
             evict_all_to(s, s.back - keep, out, a)
@@ -273,9 +275,9 @@ ctypedef int (*build_t)(FifoState*, Ring*, int, int64_t, int64_t, const void*, c
 ctypedef int (*join_t)(FifoState*, void*, const void*, const void*) except -1 nogil
 ctypedef void* (*part_at_t)(FifoState*, int64_t, bint, const void*, const void*) noexcept nogil
 
-PARTS = ("int", "float", "extreme", "moments", "runs", "products", "object")
+PARTS = ("int", "float", "extreme", "moments", "runs", "products", "cell", "cells", "object")
 ALGORITHMS = ("Recompute", "SubtractOnEvict", "TwoStacks", "DABA", "DABALite", "FlatFAT", "LogMTA", "AMTA")
-cdef FifoOps TABLES[8][7]
+cdef FifoOps TABLES[8][9]
 
 
 cdef FifoOps ops_of(Part* tag, Algorithm* a) noexcept:
@@ -303,7 +305,9 @@ cdef void fill_tables(FifoOps* ops, Algorithm* a) noexcept:
     ops[3] = ops_of(<Moments*> NULL, a)
     ops[4] = ops_of(<Runs*> NULL, a)
     ops[5] = ops_of(<Products*> NULL, a)
-    ops[6] = ops_of(<Boxed*> NULL, a)
+    ops[6] = ops_of(<OneCell*> NULL, a)
+    ops[7] = ops_of(<Cells*> NULL, a)
+    ops[8] = ops_of(<Boxed*> NULL, a)
 
 
 fill_tables(TABLES[0], <Recompute*> NULL)

@@ -21,7 +21,8 @@ cdef class Lowered:
         self.wrap = not whole and fifo.answer.overflow == WRAP
         self.lowering = Lowering([("sum", 0)])
         self.lowering.answer_to([np.asarray(out)])
-        self.lowering.wanted[0].what = fifo.answer.what if fifo.plan_state is not None else SUM
+        counted = fifo.plan_state is None and fifo.cells is None
+        self.lowering.wanted[0].what = SUM if counted else fifo.answer.what
         self.lowering.wanted[0].ddof = fifo.answer.ddof
         self.counts = counts
         if not whole and not self.wrap:

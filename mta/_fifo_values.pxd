@@ -6,7 +6,8 @@ from mta._core cimport Forest
 from mta._fifo_ops cimport FifoOps
 from mta._fifo_state cimport FifoState
 from mta._inside cimport InputState, RawColumn
-from mta._monoids cimport Cell
+from mta._kernel cimport MAX_COLUMNS
+from mta._monoids cimport Cell, CellFunctions
 from mta._pushed cimport Answer
 from mta._rings cimport Ring
 
@@ -17,7 +18,13 @@ cdef class FifoValues:
     cdef readonly object agg
     cdef readonly bint keep_values
     cdef str algorithm
-    cdef object user           # UserMonoid, or None
+    cdef object user           # UserMonoid, or None. Its functions are called through Python,
+    cdef object cells          # or by their addresses, which are those of this CellProgram
+    cdef CellFunctions functions
+    cdef object kinds          # the types of its columns; None: not known; (): any
+    cdef bint told             # by `type`
+    cdef bint checked          # it has seen a row
+    cdef object zero
     cdef object plan_state     # None: values are counted
     cdef Forest monoid         # how values are lifted and partials lowered
     cdef Answer answer
@@ -25,6 +32,7 @@ cdef class FifoValues:
     cdef InputState input
     cdef Ring nulls            # positions of the nulls inside
     cdef int64_t first_null, last_null
+    cdef list ruled            # ready-made policies that it was asked by, and what asks them
     cdef bint busy             # a call is under way
     cdef Py_ssize_t swept
 
@@ -35,12 +43,19 @@ cdef class FifoValues:
     cdef int insert_number(self, value) except -1
     cdef int insert_cell(self, Cell raw, bint valid) except -1
     cdef int note_null(self, int64_t position) except -1 nogil
-    cdef object lift_user(self, value)
-    cdef object insert_part(self, list parts)
+    cdef int insert_row(self, value) except -1
+    cdef object row_of(self, value)
+    cdef int check_row(self, tuple row) except -1
+    cdef int know_kinds(self, tuple kinds) except -1
+    cdef int through_python(self) except -1
+    cdef bint read_cells(self, tuple row, Cell* cells) except -1
+    cdef int to_python(self) except -1
+    cdef object lifted(self, tuple row)
     cdef int evict_to(self, int64_t front) except -1
     cdef int64_t null_from(self, int64_t position) except -1 nogil
     cdef int64_t count_to(self, int64_t to) except -1 nogil
     cdef object lower(self, const void* part, int64_t count)
+    cdef object lower_cells(self, const void* part)
     cdef int sweep(self) except -1
 
     cdef inline int check_idle(self) except -1:

@@ -7,16 +7,26 @@ from mta._core cimport MAX_PART, Forest, live_boxes
 from mta._fifo_ops cimport FifoOps, fifo_bytes, fifo_release, find_fifo
 from mta._fifo_state cimport NAMED, FifoState
 from mta._inside cimport INTEGER, REAL, UNKNOWN, InputState, RawColumn
-from mta._monoids cimport SUM, Boxed, Cell, Extreme
+from mta._kernel cimport MAX_COLUMNS
+from mta._monoids cimport SUM, VALUE, Boxed, Cell, Extreme, Wanted
 from mta._pushed cimport Answer, make_answer
 from mta._rings cimport ring_bytes, ring_grow, ring_item, ring_release, ring_room
+
+import numpy as np
 
 from mta._pushed import has_partial, make_column
 from mta.errors import DataError, PolicyError, SpecError
 from mta.functions import Aggregate
 from mta.plan import make_plan
 
+ctypedef void (*lift_t)(const void*, void*, int64_t, int64_t) noexcept nogil
+ctypedef void (*combine_t)(void*, const void*, const void*) noexcept nogil
+ctypedef void (*combine_runs_t)(void*, int64_t, const void*, int64_t, const void*, int64_t, int64_t) noexcept nogil
+ctypedef void (*lower_t)(const void*, int64_t, int64_t, void*) noexcept nogil
+
 TYPES = {None: UNKNOWN, "float": REAL, "int": INTEGER}
+CELL_TYPES = {float: "float", int: "int", bool: "bool", np.float64: "float", np.int64: "int", np.bool_: "bool"}
+cdef int64_t EXACT = <int64_t> 1 << 53    # integers up to here are doubles
 
 
 cdef class FifoValues:
@@ -33,6 +43,7 @@ cdef class FifoValues:
         self.algorithm = self.__class__._algorithm
         self.keep_values = keep_values
         self.user = agg.monoid
+        self.told = type is not None
         plan = make_plan(((agg.default_name, agg),), 0)
         output = plan.outputs[0]
         self.plan_state = output.state
@@ -40,6 +51,9 @@ cdef class FifoValues:
         if self.user is not None:
             self.answer = Answer()
             self.answer.need = max(output.need, 1)
+            self.zero = self.user.identity()
+            if type is not None:
+                self.know_kinds((type,) * len(agg.columns))
         else:
             states = [] if output.state is None else [output.state]
             self.answer = make_answer(output, {output.input: None}, states, [])
@@ -47,7 +61,8 @@ cdef class FifoValues:
                 self.column = make_column(agg.column, plan)
                 self.column.type = TYPES[type]
                 self.input = InputState([self.column], output.input.skip_nan)
-        if self.column is None or self.plan_state is None or self.column.type != UNKNOWN:
+        if self.ops == NULL and (
+                self.column is None or self.plan_state is None or self.column.type != UNKNOWN):
             self.settle()
 
     def __dealloc__(self):
@@ -87,13 +102,19 @@ cdef class FifoValues:
         if old != NULL:
             fifo_release(&self.state)
         self.state, self.ops, self.monoid = state, ops, monoid
+        self.ruled = []
         return 0
 
     cdef tuple find_monoid(self):
         """(the forest's way with it, kind of partial)"""
+        cdef Forest forest
+        if self.cells is not None:
+            part = "cell" if len(self.cells.kinds) == 1 else "cells"
+            forest = Forest(part, "float" if self.cells.gives == "float" else "int")
+            forest.state.how.ctx = <void*> &self.functions
+            return forest, part
         if self.user is not None:
-            zero = self.user.identity()
-            return Forest("object", "object", combine=self.user.combine, zero=zero), "object"
+            return Forest("object", "object", combine=self.user.combine, zero=self.zero), "object"
         if self.plan_state is None:
             return Forest("sum", "int"), "int"
         source = "float" if self.column.type == REAL else "int"
@@ -123,9 +144,23 @@ cdef class FifoValues:
     @property
     def type(self):
         """Of the values: "float" or "int"; None: not known yet, or they are not numbers."""
+        if self.cells is not None and len(self.kinds) == 1 and self.kinds[0] != "bool":
+            return self.kinds[0]
         if self.column is None or self.plan_state is None or self.column.type == UNKNOWN:
             return None
         return "float" if self.column.type == REAL else "int"
+
+    @property
+    def compiled(self):
+        """Whether no Python runs for a value; None: not known yet."""
+        return None if self.user is not None and self.kinds is None else not self.why_python
+
+    @property
+    def why_python(self):
+        """Why a monoid of your own runs through Python; "" where it does not, or is not used yet."""
+        if self.user is None or self.cells is not None or self.kinds is None:
+            return ""
+        return self.user.cell_program(self.kinds).why_python
 
     # -------------------------------------------------------------------------------- one value
 
@@ -153,7 +188,7 @@ cdef class FifoValues:
         """
         self.check_idle()
         if self.user is not None:
-            self.insert_part(self.lift_user(value))
+            self.insert_row(value)
         elif self.column is None:
             self.insert_cell(Cell(i=1), True)
         else:
@@ -188,8 +223,34 @@ cdef class FifoValues:
         at.key = position
         return 0
 
-    cdef object lift_user(self, value):
-        """[the partial of a row], or [] of a null."""
+    # -------------------------------------------------------------------- rows of a user's monoid
+
+    cdef int insert_row(self, value) except -1:
+        cdef Cell cells[MAX_COLUMNS]
+        cdef Cell raw
+        row = self.row_of(value)
+        raw.i = 0
+        if row is None:
+            self.insert_cell(raw, False)
+            return self.sweep()
+        if not self.checked:
+            self.check_row(row)
+        if self.kinds is None:
+            self.know_kinds(tuple([CELL_TYPES.get(type(x), "object") for x in row]))
+        if self.cells is not None and self.read_cells(row, cells):
+            raw = cells[0]
+            if len(row) > 1:
+                raw.i = <int64_t> cells
+            return self.insert_cell(raw, True)
+        if self.cells is not None:
+            self.to_python()
+        part = self.lifted(row)
+        raw.i = <int64_t> <PyObject*> part
+        self.insert_cell(raw, True)
+        return self.sweep()
+
+    cdef object row_of(self, value):
+        """What lift gets; None: nothing that counts."""
         if type(value) is dict:
             row = tuple([value[name] for name in self.agg.columns])
         else:
@@ -199,19 +260,63 @@ cdef class FifoValues:
                                 f"needed, not {value!r}")
         for x in row:
             if x is None or (self.agg.nan == "skip" and x != x):
-                return []
+                return None
+        return row
+
+    cdef int check_row(self, tuple row) except -1:
+        """Hold the monoid to its contract, until it has seen a row that tells."""
         self.user.check(row)
+        self.checked = len(self.user._checked) > 0
+        return 0
+
+    cdef int know_kinds(self, tuple kinds) except -1:
+        """The columns are of these types; all there is inside is null. Compiles the monoid, if it can be."""
+        program = self.user.cell_program(kinds)
+        self.kinds = kinds
+        if program.why_python:
+            return 0
+        self.cells = program
+        self.functions.columns = len(kinds)
+        self.functions.lift = <lift_t> <size_t> program.lift.address
+        self.functions.combine = <combine_t> <size_t> program.combine.address
+        self.functions.combine_runs = <combine_runs_t> <size_t> program.combine_runs.address
+        self.functions.lower = <lower_t> <size_t> program.lower.address
+        self.answer.kernel, self.answer.what, self.answer.truth = -1, VALUE, program.gives == "bool"
+        return self.settle()
+
+    cdef int through_python(self) except -1:
+        """The next `settle` is for values of any type."""
+        self.cells, self.kinds = None, ()
+        self.answer.kernel, self.answer.truth = 0, False
+        return 0
+
+    cdef bint read_cells(self, tuple row, Cell* cells) except -1:
+        """Whether these are values of the columns' types."""
+        for k, kind in enumerate(self.kinds):
+            x = row[k]
+            its = CELL_TYPES.get(type(x))
+            if its != kind and not (self.told and kind == "float" and its == "int" and -EXACT <= x <= EXACT):
+                return False
+            if kind == "float":
+                cells[k].f = x
+            elif its == "int" and not -2**63 <= x < 2**63:
+                return False
+            else:
+                cells[k].i = x
+        return True
+
+    cdef int to_python(self) except -1:
+        """From here on, values of any type."""
+        raise DataError(f"row {self.state.back}: the values are {', '.join(self.kinds)} here")
+
+    cdef object lifted(self, tuple row):
         self.busy = True    # lift is the user's
         try:
-            return [self.user.lift(*row)]
+            return self.user.lift(*row)
         finally:
             self.busy = False
 
-    cdef object insert_part(self, list parts):
-        cdef Cell raw
-        raw.i = <int64_t> <PyObject*> parts[0] if parts else 0
-        self.insert_cell(raw, len(parts) > 0)
-        self.sweep()
+    # ------------------------------------------------------------------------- out, and answers
 
     def evict(self):
         """Drop the oldest value.
@@ -280,12 +385,23 @@ cdef class FifoValues:
         """The answer that a partial over so many values comes to."""
         if count < self.answer.need:
             return None
+        if self.cells is not None:
+            return self.lower_cells(part)
         if self.user is not None:
             value = <object> (<const Boxed*> part).value
             return value if self.user.lower is None else self.user.lower(value)
         if self.plan_state is None:
             return self.monoid.lower(SUM, part, count)
         return self.answer.lower(self.monoid, part, count)
+
+    cdef object lower_cells(self, const void* part):
+        cdef Cell out
+        cdef Wanted wanted
+        wanted.out = &out
+        self.monoid.ops.lower(&self.state.how, &wanted, part, 1)
+        if self.cells.gives == "float":
+            return out.f
+        return out.i != 0 if self.answer.truth else <object> out.i
 
     cdef int refuse(self) except -1:
         raise PolicyError(f"{self.algorithm}: a call is under way; a policy or a monoid may not change "
@@ -295,7 +411,7 @@ cdef class FifoValues:
 
     cdef int sweep(self) except -1:
         """Let go of the Python values that nothing inside points to any more."""
-        if self.user is None or len(self.monoid.context.keep) <= 64 + 8 * self.swept:
+        if self.user is None or self.cells is not None or len(self.monoid.context.keep) <= 64 + 8 * self.swept:
             return 0
         cdef FifoState* s = &self.state
         cdef int64_t i

@@ -13,11 +13,14 @@ Extreme     min, max                     the greater of two order-preserving key
 Moments     var, std                     sums of (x - k) and (x - k)^2 as doubledoubles 56
 Runs        longest_run                  runs at both ends and the longest (_runs_part) 56
 Products    product, geometric_mean      mantissas as doubledoubles (_products_part)    32
+OneCell     a user's number              a compiled function, at its address            16
+Cells       a user's 2 to 7 numbers      the same                                       64
 Boxed       any Python values            a Python callable                              8
 ==========  ===========================  =============================================  =========
 """
 from libc.math cimport isfinite
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint64_t
+from libc.string cimport memset
 
 from mta._exact cimport DD, dd, dd_from_int64, dd_from_uint64, int128, int128_from_u64, two_sum
 
@@ -90,6 +93,27 @@ cdef extern from "_products_part.h":
     void combine_products "mta_products_combine"(Products* out, const Products* a, const Products* b) nogil
 
 
+cdef struct OneCell:
+    int64_t some       # 0: of no value. What users call zero often is none to a NaN
+    int64_t cell
+
+
+cdef struct Cells:
+    int64_t some
+    int64_t cell[7]
+
+
+cdef struct CellFunctions:
+    # What numba compiles (``_compiled_monoids.py``): n at a time, every so many cells. No function
+    # raises; `out` may be `a` or `b`.
+    int64_t columns    # of one, raw values are the values; of more, where they are
+    void (*lift)(const void* values, void* out, int64_t step, int64_t n) noexcept nogil
+    void (*combine)(void* out, const void* a, const void* b) noexcept nogil
+    void (*combine_runs)(void* out, int64_t step, const void* a, int64_t a_step, const void* b,
+                         int64_t b_step, int64_t n) noexcept nogil
+    void (*lower)(const void* parts, int64_t step, int64_t n, void* out) noexcept nogil
+
+
 cdef struct Boxed:
     void* value
 
@@ -101,6 +125,8 @@ ctypedef fused Part:
     Moments
     Runs
     Products
+    OneCell
+    Cells
     Boxed
 
 
@@ -128,7 +154,7 @@ cdef struct Lift:
     Source source
     int64_t flip       # Extreme: xor that turns raw order into key order (min: all bits)
     int64_t nan_key    # Extreme: the key of NaN
-    void* ctx          # Boxed: its context
+    void* ctx          # Boxed: its context; OneCell, Cells: their CellFunctions
 
 
 cdef class BoxedContext:
@@ -160,6 +186,8 @@ cdef inline int identity(const Lift* how, Part* out) except -1 nogil:
         out.before = 0
     elif Part is Products:
         products_clear(out)
+    elif Part is OneCell or Part is Cells:
+        memset(out, 0, sizeof(Part))
     else:
         boxed_identity(how.ctx, out)
     return 0
@@ -220,6 +248,9 @@ cdef inline int lift(const Lift* how, Part* out, Cell raw) except -1 nogil:
             x = raw_as_dd(how, raw)
             number.hi, number.lo = x.hi, x.lo
             products_of_int(out, number)
+    elif Part is OneCell or Part is Cells:
+        (<const CellFunctions*> how.ctx).lift(
+            &raw if (<const CellFunctions*> how.ctx).columns == 1 else <const void*> raw.i, out, 0, 1)
     else:
         boxed_lift(how.ctx, out, raw.i)
     return 0
@@ -242,8 +273,34 @@ cdef inline int combine(const Lift* how, Part* out, const Part* a, const Part* b
         combine_runs(out, a, b)
     elif Part is Products:
         combine_products(out, a, b)
+    elif Part is OneCell or Part is Cells:
+        (<const CellFunctions*> how.ctx).combine(out, a, b)
     else:
         boxed_combine(how.ctx, out, a, b)
+    return 0
+
+
+cdef inline int lift_some(const Lift* how, Part* out, const Cell* raw, int n) except -1 nogil:
+    """n values; of one column."""
+    cdef int i
+    if Part is OneCell or Part is Cells:
+        (<const CellFunctions*> how.ctx).lift(raw, out, sizeof(Part) // sizeof(Cell), n)
+    else:
+        for i in range(n):
+            lift(how, &out[i], raw[i])
+    return 0
+
+
+cdef inline int combine_some(const Lift* how, Part* out, int step, const Part* a, int a_step, const Part* b,
+                             int b_step, int n) except -1 nogil:
+    """out[i step] = a[i a_step] · b[i b_step], one after the other."""
+    cdef int cells = sizeof(Part) // sizeof(Cell), i
+    if Part is OneCell or Part is Cells:
+        (<const CellFunctions*> how.ctx).combine_runs(out, step * cells, a, a_step * cells, b,
+                                                      b_step * cells, n)
+    else:
+        for i in range(n):
+            combine(how, &out[i * step], &a[i * a_step], &b[i * b_step])
     return 0
 
 
@@ -264,4 +321,6 @@ cdef int64_t lower_extremes(const Lift* how, const Wanted* w, const Extreme* par
 cdef int64_t lower_moments(const Lift* how, const Wanted* w, const Moments* parts, int64_t n) noexcept nogil
 cdef int64_t lower_runs(const Lift* how, const Wanted* w, const Runs* parts, int64_t n) noexcept nogil
 cdef int64_t lower_products(const Lift* how, const Wanted* w, const Products* parts, int64_t n) noexcept nogil
+cdef int64_t lower_one_cell(const Lift* how, const Wanted* w, const OneCell* parts, int64_t n) noexcept nogil
+cdef int64_t lower_cells(const Lift* how, const Wanted* w, const Cells* parts, int64_t n) noexcept nogil
 cdef int64_t lower_boxed(const Lift* how, const Wanted* w, const Boxed* parts, int64_t n) noexcept nogil

@@ -4,7 +4,7 @@ from libc.math cimport NAN, isfinite
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
-from mta._exact cimport divide_int128, int128, int128_hi
+from mta._exact cimport divide_int128
 
 
 cdef extern from "_precise.h":
@@ -32,18 +32,28 @@ cdef inline int64_t count_at(const Wanted* w, int64_t i) noexcept nogil:
 
 
 cdef int64_t lower_int_sums(const Lift* how, const Wanted* w, const IntSum* parts, int64_t n) noexcept nogil:
-    cdef int128 v
     cdef int64_t i, count
+    if w.what != MEAN:
+        return lower_whole(<const int64_t*> parts, n, how.source == UINT, &w.out.i)
     for i in range(n):
-        v = parts[i].value
-        if w.what == MEAN:
-            count = count_at(w, i)
-            w.out[i].f = divide_int128(v, count) if count > 0 else NAN
-            continue
-        w.out[i].i = <int64_t> v
-        if (int128_hi(v) != 0) if how.source == UINT else (v != <int128> w.out[i].i):
-            return i
+        count = count_at(w, i)
+        w.out[i].f = divide_int128(parts[i].value, count) if count > 0 else NAN
     return -1
+
+
+cdef int64_t lower_whole(const int64_t* halves, int64_t n, bint is_unsigned, int64_t* out) noexcept nogil:
+    """The low halves of integers of 128 bits. The first that does not fit in one is looked for only
+    when there is one."""
+    cdef int64_t i, odd = 0, sign = 0 if is_unsigned else -1
+    for i in range(n):
+        out[i] = halves[2 * i]
+        odd |= halves[2 * i + 1] ^ ((halves[2 * i] >> 63) & sign)
+    if odd == 0:
+        return -1
+    i = 0
+    while halves[2 * i + 1] == ((halves[2 * i] >> 63) & sign):
+        i += 1
+    return i
 
 
 cdef int64_t lower_float_sums(const Lift* how, const Wanted* w, const FloatSum* parts, int64_t n) noexcept nogil:
@@ -87,6 +97,16 @@ cdef int64_t lower_products(const Lift* how, const Wanted* w, const Products* pa
             w.out[i].f = product_of_floats(&parts[i])
         elif not product_of_ints(&parts[i], how.source == UINT, &w.out[i].i):
             return i
+    return -1
+
+
+cdef int64_t lower_one_cell(const Lift* how, const Wanted* w, const OneCell* parts, int64_t n) noexcept nogil:
+    (<const CellFunctions*> how.ctx).lower(parts, sizeof(OneCell) // sizeof(Cell), n, w.out)
+    return -1
+
+
+cdef int64_t lower_cells(const Lift* how, const Wanted* w, const Cells* parts, int64_t n) noexcept nogil:
+    (<const CellFunctions*> how.ctx).lower(parts, sizeof(Cells) // sizeof(Cell), n, w.out)
     return -1
 
 

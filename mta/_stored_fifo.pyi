@@ -15,7 +15,7 @@ class StoredFifo(Fifo):
         agg: Aggregate,
         store: Store | str,
         name: str = "window",
-        type: str = "float",
+        type: str | None = None,
         *,
         block: int = 65536,
     ) -> None: ...

@@ -6,13 +6,13 @@ from mta._fifo cimport Fifo
 from mta._fifo_ops cimport fifo_bytes
 from mta._fifo_policies cimport FifoSearch
 from mta._many cimport as_array, is_array
-from mta._monoids cimport GEOMETRIC_MEAN, MEAN, Boxed, Cell
+from mta._monoids cimport GEOMETRIC_MEAN, MEAN, Cell
 from mta._search cimport Decider
 from mta._tiers cimport Tiers
 
 import numpy as np
 
-from mta.errors import SpecError, SnapshotError, StoreError
+from mta.errors import DataError, SpecError, SnapshotError, StoreError
 from mta.policies import AtMost, SinceExtreme, SinceLongestRun
 from mta.stores import Store, open_store
 
@@ -28,7 +28,9 @@ cdef class StoredFifo(Fifo):
 
     Parameters
     ----------
-    agg, type : as for `mta.fifo.Fifo`; the type of values has to be known at once
+    agg : as for `mta.fifo.Fifo`
+    type : of the values, "float" or "int", which has to be known at once. None: floats; any, where a
+        monoid of your own is to run through Python, whose partials are stored as text
     store : a `mta.stores.Store`, which stays open when the window is closed, or a URL, for
         `mta.stores.open_store`: read and written in the background, and closed with the window
     name : of the window; several may share a store, one process at a time has one of them open
@@ -43,22 +45,29 @@ cdef class StoredFifo(Fifo):
     cdef bint sliding, failed
     cdef object failure
 
-    def __init__(self, agg, store, str name="window", type="float", *, int64_t block=65536):
+    def __init__(self, agg, store, str name="window", type=None, *, int64_t block=65536):
         if block < 16 or block > 1 << 28:
             raise SpecError(f"block: 16 bytes to 256 MiB, not {block}")
         if not name or "/" in name or len(name.encode(errors="replace")) > LONGEST_NAME:
             raise SpecError(f"name: text of 1 to {LONGEST_NAME} bytes without a slash is needed, not {name!r}")
+        if type is None and getattr(agg, "monoid", None) is None:
+            type = "float"
         Fifo.__init__(self, agg, type)
+        if self.kinds is None:
+            self.kinds = ()    # values of any type, as text
         if self.ops == NULL:
             raise SpecError("type: 'float' or 'int' has to be said where values are on a store")
         self.owns = not isinstance(store, Store)
         self.store = open_store(store) if self.owns else store
-        size = BOXED_BYTES if self.user is not None and self.ops.size == sizeof(Boxed) else self.ops.size
+        boxed = self.user is not None and self.cells is None
+        size = BOXED_BYTES if boxed else self.ops.size
         bits = max((block // size).bit_length() - 1, FEWEST_BITS)
         made = {"name": name, "algorithm": self.algorithm, "agg": repr(agg), "type": type,
                 "values a block": 1 << bits}
+        if self.cells is not None:
+            made["cells"] = list(self.cells.kinds)    # of raw blocks
         self.tiers = Tiers(self.store, name, bits, made)
-        self.tiers.start(&self.state, self.ops, None if self.user is None else self.monoid.context)
+        self.tiers.start(&self.state, self.ops, self.monoid.context if boxed else None)
         self.open = True
         try:
             self.tiers.open()
@@ -118,7 +127,7 @@ cdef class StoredFifo(Fifo):
     cdef int evict_to(self, int64_t front) except -1:
         self.check_open()
         try:
-            if front - self.state.front <= (1 if self.user is not None else SINGLE_STEPS):
+            if front - self.state.front <= (1 if self.tiers.boxes is not None else SINGLE_STEPS):
                 self.tiers.prepare(self.state.forest.front)
             elif front < self.state.back:
                 self.tiers.prepare(front - self.state.forest.base)
@@ -140,7 +149,7 @@ cdef class StoredFifo(Fifo):
         return Fifo.query(self)
 
     cdef int sweep(self) except -1:
-        if self.user is None or len(self.monoid.context.keep) <= 64 + 8 * self.swept:
+        if self.tiers.boxes is None or len(self.monoid.context.keep) <= 64 + 8 * self.swept:
             return 0
         self.monoid.context.keep = self.tiers.live()
         self.swept = len(self.monoid.context.keep)
@@ -167,6 +176,12 @@ cdef class StoredFifo(Fifo):
         if isinstance(policy, SinceLongestRun) and self.state.forest.split < 0:
             self.query()
         return Fifo.decider(self, policy)
+
+    cdef Decider known(self, policy):
+        return None
+
+    cdef int to_python(self) except -1:
+        raise DataError(f"row {self.state.back}: the values are {', '.join(self.kinds)} here")
 
     cdef object chain_of(self, policies):
         return None    # every step may read and write

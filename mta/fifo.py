@@ -29,7 +29,8 @@ its tree anew, n combines in one step.
 
 Partials are those of ``mta.Window``: sums of integers are exact, those of floats compensated. The
 values are floats or ints, told by the first one or by ``type=``; None is null. An aggregate of your
-own (``agg.monoid``) runs through Python.
+own (``agg.monoid``) is called at the address of its compiled functions, where numba compiles them and
+none of them can raise, and else runs through Python (``w.compiled``, ``w.why_python``).
 
 Examples
 --------
@@ -193,8 +194,9 @@ class FlatFAT(Fifo):
     """A complete binary tree over a ring of values: the paper's RA, reactive aggregator.
 
     Combines: insert and evict log2 of the ring, query none, or twice that where the window goes
-    round the end of the ring; evict_many(k) k and 2 log2. Stalls: at a power of two the tree is
-    made anew, n combines in one step. Memory: 2 partials a place of the ring, whose size is a power
+    round the end of the ring; evict_many(k) k and 2 log2. Stalls: beyond a power of two the tree is
+    made anew, n combines in one step (`slide`, and `slide_while` by ``mta.last``, let go of a value
+    first where it is full). Memory: 2 partials a place of the ring, whose size is a power
     of two. Tangwongsan, Hirzel, Schneider, Wu, General incremental sliding-window aggregation, VLDB
     2015, §3.
 

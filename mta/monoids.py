@@ -54,6 +54,59 @@ class Program:
         return not self.why_python
 
 
+@dataclass(frozen=True)
+class CellProgram:
+    """How a monoid runs in ``mta.fifo`` over values of given types.
+
+    gives : type of the answers of compiled code: "float", "int" or "bool"
+    why_python : why it is not compiled; "" where it is
+    kinds, holder : the types of a partial's numbers; the class of tuples that holds them, or None
+    lift, combine, combine_runs, lower : the compiled functions; they have to be kept while they are used
+    """
+
+    gives: str = ""
+    why_python: str = ""
+    kinds: tuple[str, ...] = ()
+    holder: Any = None
+    lift: Any = None
+    combine: Any = None
+    combine_runs: Any = None
+    lower: Any = None
+
+    def parts(self, cells: NDArray[np.int64], nothing: Any) -> list[Any]:
+        """Partials as Python has them, of rows of cells, the first of which says whether there is
+        one; `nothing` where there is none."""
+        types = {"float": np.float64, "int": np.int64, "bool": np.int64}
+        columns: list[Any] = []
+        for k, kind in enumerate(self.kinds):
+            numbers = np.ascontiguousarray(cells[:, k + 1]).view(types[kind])
+            columns.append((numbers != 0 if kind == "bool" else numbers).tolist())
+        made: Any = columns[0] if self.holder is None else zip(*columns, strict=True)
+        if self.holder not in (None, tuple):
+            made = [self.holder(*part) for part in made]
+        there = cells[:, 0].tolist()
+        return [part if some else nothing for some, part in zip(there, made, strict=True)]
+
+    def cells(self, parts: list[Any], nothing: Any, width: int) -> NDArray[np.int64]:
+        """The other way round, as rows of so many cells.
+
+        Raises
+        ------
+        TypeError, ValueError, OverflowError
+            These are no partials of this kind.
+        """
+        made = np.zeros((len(parts), width), np.int64)
+        reals = made.view(np.float64)
+        for row, part in enumerate(parts):
+            if part is nothing:
+                continue
+            made[row, 0] = 1
+            numbers = (part,) if self.holder is None else part
+            for k, (kind, number) in enumerate(zip(self.kinds, numbers, strict=True)):
+                (reals if kind == "float" else made)[row, k + 1] = number
+        return made
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class UserMonoid:
     """An aggregate without its columns. Made by ``agg.monoid``; call it with the columns' names.
@@ -69,6 +122,7 @@ class UserMonoid:
     name: str | None = None
     gives: str | None = None
     _programs: dict[tuple[str, ...], Program] = field(default_factory=dict, init=False)
+    _cells: dict[tuple[str, ...], CellProgram] = field(default_factory=dict, init=False)
     _checked: list[bool] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
@@ -173,6 +227,13 @@ class UserMonoid:
             self._programs[key] = program
         return self._programs[key]
 
+    def cell_program(self, sources: Sequence[str]) -> CellProgram:
+        """How it runs over values of these types ("float", "int", "bool") in ``mta.fifo``, once."""
+        key = tuple(sources)
+        if key not in self._cells:
+            self._cells[key] = _make_cells(self, key)
+        return self._cells[key]
+
     def answer_type(self, sources: Sequence[str]) -> str | None:
         """ "float", "int", "uint" or "bool", where it is known before there are answers."""
         program = self.program(sources)
@@ -229,16 +290,41 @@ def _function_name(function: Any) -> str:
 def _make_program(monoid: UserMonoid, sources: tuple[str, ...]) -> Program:
     if "object" in sources or "text" in sources:
         return Program(why_python="a column holds neither numbers nor booleans")
+    compiler, why = _find_compiler()
+    if compiler is None:
+        return Program(why_python=why)
     try:
-        from mta import _compiled_monoids as compiler
-    except ImportError as error:
-        missing = isinstance(error, ModuleNotFoundError) and error.name == "numba"
-        reason = "numba is not installed" if missing else f"numba can't be imported: {error}"
-        return Program(why_python=reason)
-    try:
-        return compiler.compile_monoid(monoid.lift, monoid.combine, monoid.lower, sources)
+        made: Program = compiler.compile_monoid(monoid.lift, monoid.combine, monoid.lower, sources)
+        return made
     except compiler.NotCompilableError as error:
         return Program(why_python=str(error))
+
+
+def _make_cells(monoid: UserMonoid, sources: tuple[str, ...]) -> CellProgram:
+    if not sources:
+        return CellProgram(why_python="values of several types")
+    if not set(sources) <= set(_COMPILED):
+        return CellProgram(why_python="values are neither floats, ints nor booleans")
+    compiler, why = _find_compiler()
+    if compiler is None:
+        return CellProgram(why_python=why)
+    try:
+        made: CellProgram = compiler.compile_cells(
+            monoid.lift, monoid.combine, monoid.lower, sources
+        )
+        return made
+    except compiler.NotCompilableError as error:
+        return CellProgram(why_python=str(error))
+
+
+def _find_compiler() -> tuple[Any, str]:
+    """(``mta._compiled_monoids``, or None; why it is missing)"""
+    try:
+        from mta import _compiled_monoids
+    except ImportError as error:
+        missing = isinstance(error, ModuleNotFoundError) and error.name == "numba"
+        return None, "numba is not installed" if missing else f"numba can't be imported: {error}"
+    return _compiled_monoids, ""
 
 
 def _broken_law(monoid: UserMonoid, row: tuple[Any, ...]) -> str:

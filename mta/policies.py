@@ -192,7 +192,8 @@ def last(range: int | str | Any, on: str = "ts") -> Last:
         raise SpecError(f"range: must be positive and fit in 64 bits, not {range!s}")
     if not isinstance(on, str):
         raise SpecError(f"on: must be the name of the time, not {on!r}")
-    return Last(range, on)
+    made: Last = _last(range, on)
+    return made
 
 
 def since_max(name: str | None = None) -> SinceExtreme:
@@ -214,7 +215,8 @@ def since_max(name: str | None = None) -> SinceExtreme:
     >>> [tuple(w.push(x=x)) for x in (3, 1, 4, 1, 5)]
     [(1, 3), (2, 3), (1, 4), (2, 4), (1, 5)]
     """
-    return SinceExtreme(_checked(name), "max")
+    made: SinceExtreme = _since_extreme(_checked(name), "max")
+    return made
 
 
 def since_min(name: str | None = None) -> SinceExtreme:
@@ -230,7 +232,8 @@ def since_min(name: str | None = None) -> SinceExtreme:
     >>> [(w.push(x), len(w)) for x in (3, 4, 2, 5, 2)]
     [(3, 1), (3, 2), (2, 1), (2, 2), (2, 3)]
     """
-    return SinceExtreme(_checked(name), "min")
+    made: SinceExtreme = _since_extreme(_checked(name), "min")
+    return made
 
 
 def since_longest_run(name: str | None = None) -> SinceLongestRun:
@@ -253,7 +256,8 @@ def since_longest_run(name: str | None = None) -> SinceLongestRun:
     >>> [tuple(w.push(x=x)) for x in (5, 1, 2, 0, 4, 6)]
     [(1, 1), (2, 1), (2, 2), (3, 2), (4, 2), (3, 3)]
     """
-    return SinceLongestRun(_checked(name))
+    made: SinceLongestRun = _since_longest_run(_checked(name))
+    return made
 
 
 def at_most(total: int | float, name: str | None = None) -> AtMost:
@@ -287,7 +291,8 @@ def at_most(total: int | float, name: str | None = None) -> AtMost:
     number = isinstance(given, (int, float)) and not isinstance(given, bool)
     if not number or not 0 <= total < 2**63:
         raise SpecError(f"total: must be a number from 0 to 2**63, not {total!r}")
-    return AtMost(_checked(name), total)
+    made: AtMost = _at_most(_checked(name), total)
+    return made
 
 
 def policy(function: Callable[[Any, Any], Any]) -> UserPolicy:
@@ -325,8 +330,13 @@ def policy(function: Callable[[Any, Any], Any]) -> UserPolicy:
     return made
 
 
-# The same for a function at every call, so that it is compiled once.
+# The same for a function at every call, so that it is compiled once; and the same policy for a call
+# that is written at every step, so that a window knows it again.
 _of_function: Any = lru_cache(64)(UserPolicy)
+_last: Any = lru_cache(64, typed=True)(Last)
+_since_extreme: Any = lru_cache(64)(SinceExtreme)
+_since_longest_run: Any = lru_cache(64)(SinceLongestRun)
+_at_most: Any = lru_cache(64, typed=True)(AtMost)
 
 
 def _make_program(

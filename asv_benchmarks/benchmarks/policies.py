@@ -14,6 +14,9 @@ from asv_benchmarks.suite import WINDOWS, Axes, Point, Runner, Subject
 from mta import agg, fifo
 
 
+MAXIMUM = agg.monoid(lift=lambda x: x, combine=lambda a, b: a if a > b else b, zero=-np.inf)
+
+
 @dataclass(frozen=True)
 class Column:
     """The values alone."""
@@ -33,7 +36,8 @@ class Policies(Subject):
     note = (
         "slide: `slide(x, N)`. last: `slide_while(x, mta.last(N))`. max: the same and "
         "`mta.since_max()`. function: what `mta.last` does, as a function that numba compiles "
-        "(through Python where that is missing)."
+        "(through Python where that is missing). user: `slide` with a maximum of one's own, compiled "
+        "alike."
     )
     axes: ClassVar[Axes] = {"window": WINDOWS}
 
@@ -50,10 +54,12 @@ class Policies(Subject):
             Runner("last", "rows", lambda x: by_policies(x, mta.last(n))),
             Runner("max", "rows", lambda x: by_policies(x, mta.last(n), mta.since_max())),
             Runner("function", "rows", lambda x: by_function(x, n)),
+            Runner("user", "rows", lambda x: fifo.AMTA(MAXIMUM("x")).slide(x, n)),
         )
 
     def setup(self, *params: Any) -> None:
         by_function(np.ones(3), 2)  # compiling is not counted
+        fifo.AMTA(MAXIMUM("x")).slide(np.ones(3), 2)
         super().setup(*params)
 
 
