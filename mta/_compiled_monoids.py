@@ -131,8 +131,8 @@ def slide_safely(c0, c1, c2, c3, valid, nulls, lo_, hi_, counts_, counted, start
         return -1
 """
 
-# Partials lie so many cells apart (`..._step`), and their first cell says whether there is one. n of
-# them are made at a time, in their order, each written when both it is made of have been read.
+# Partials lie so many cells apart (`..._step`), and their first cell says whether there is one. n
+# of them are made at a time, in their order, each written when what it is made of has been read.
 CELL_FUNCTIONS = """
 def lift_cells(values, out, out_step, n):
     {views_of_values}

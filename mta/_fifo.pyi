@@ -2,11 +2,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import Self
+from typing_extensions import Self, disjoint_base
 
 from mta._fifo_values import FifoValues
 from mta.functions import Aggregate
 
+@disjoint_base
 class Fifo(FifoValues):
     def evict_while(self, policy: Any) -> int: ...
     def slide_while(self, array: NDArray[Any], *policies: Any) -> NDArray[Any]: ...

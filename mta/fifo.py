@@ -29,8 +29,8 @@ its tree anew, n combines in one step.
 
 Partials are those of ``mta.Window``: sums of integers are exact, those of floats compensated. The
 values are floats or ints, told by the first one or by ``type=``; None is null. An aggregate of your
-own (``agg.monoid``) is called at the address of its compiled functions, where numba compiles them and
-none of them can raise, and else runs through Python (``w.compiled``, ``w.why_python``).
+own (``agg.monoid``) is called at the address of its compiled functions, where numba compiles them
+and none of them can raise, and else through Python (``w.compiled``, ``w.why_python``).
 
 Examples
 --------

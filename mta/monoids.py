@@ -61,7 +61,8 @@ class CellProgram:
     gives : type of the answers of compiled code: "float", "int" or "bool"
     why_python : why it is not compiled; "" where it is
     kinds, holder : the types of a partial's numbers; the class of tuples that holds them, or None
-    lift, combine, combine_runs, lower : the compiled functions; they have to be kept while they are used
+    lift, combine, combine_runs, lower : the compiled functions; they have to be kept while they
+        are used
     """
 
     gives: str = ""

@@ -13,7 +13,6 @@ from asv_benchmarks.data import Recipe
 from asv_benchmarks.suite import WINDOWS, Axes, Point, Runner, Subject
 from mta import agg, fifo
 
-
 MAXIMUM = agg.monoid(lift=lambda x: x, combine=lambda a, b: a if a > b else b, zero=-np.inf)
 
 
@@ -36,8 +35,8 @@ class Policies(Subject):
     note = (
         "slide: `slide(x, N)`. last: `slide_while(x, mta.last(N))`. max: the same and "
         "`mta.since_max()`. function: what `mta.last` does, as a function that numba compiles "
-        "(through Python where that is missing). user: `slide` with a maximum of one's own, compiled "
-        "alike."
+        "(through Python where that is missing). user: `slide` with a maximum of one's own, "
+        "compiled alike."
     )
     axes: ClassVar[Axes] = {"window": WINDOWS}
 
