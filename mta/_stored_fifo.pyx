@@ -219,7 +219,7 @@ cdef class StoredFifo(Fifo):
         OverflowError
             An integer sum does not fit in 64 bits; the array has been taken in all the same.
         """
-        if self.user is None or keep < 0 or not is_array(array):
+        if self.user is None or keep < 0 or not is_array(array) or self.user_cells(array) is not None:
             return Fifo.slide(self, array, keep)
         self.check_idle()
 
