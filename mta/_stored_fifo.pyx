@@ -55,8 +55,6 @@ cdef class StoredFifo(Fifo):
         Fifo.__init__(self, agg, type)
         if self.kinds is None:
             self.kinds = ()    # values of any type, as text
-        if self.ops == NULL:
-            raise SpecError("type: 'float' or 'int' has to be said where values are on a store")
         self.owns = not isinstance(store, Store)
         self.store = open_store(store) if self.owns else store
         boxed = self.user is not None and self.cells is None

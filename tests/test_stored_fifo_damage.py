@@ -178,7 +178,7 @@ def test_what_makes_no_window():
         with pytest.raises(SpecError, match="block"):
             kept(MemoryStore(), block=wrong)
     with pytest.raises(SpecError, match="type"):
-        kept(MemoryStore(), type=None)
+        kept(MemoryStore(), type="text")
     with pytest.raises(SpecError, match="a store or its URL"):
         kept(None)
 
