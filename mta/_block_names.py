@@ -11,7 +11,6 @@ from zlib import crc32
 from mta.errors import DamageError, SnapshotError
 
 _MARK = Struct("<I")
-MARK_BYTES = _MARK.size
 
 
 class BlockNames:
@@ -26,6 +25,8 @@ class BlockNames:
     made
         What the window is, by name; a window that was made otherwise is another one.
     """
+
+    mark_bytes = _MARK.size
 
     def __init__(self, where: str, name: str, made: dict[str, Any]) -> None:
         self.where = where

@@ -33,7 +33,7 @@ from mta._tier_pairs cimport copy_items, empty_pair, make_pair, pair_bytes, rele
 
 import json
 
-from mta._block_names import MARK_BYTES, BlockNames, Leaving
+from mta._block_names import BlockNames, Leaving
 from mta._fifo_bytes import partials_of_bytes, partials_to_bytes
 from mta.errors import SnapshotError
 from mta.snapshot import refusing_damage, seal, unseal
@@ -399,7 +399,7 @@ cdef class Tiers:
 
     cdef int decode(self, Tier* t, Pair* pair, int i, int64_t block, bytes stored, int64_t front) except -1:
         """A block as it was stored, and its upper nodes."""
-        cdef Py_ssize_t size = len(stored) - <Py_ssize_t> MARK_BYTES
+        cdef Py_ssize_t size = len(stored) - <Py_ssize_t> self.names.mark_bytes
         cdef bytes key = self.key(i, block)
         pair.held[block & 1] = -1
         if size < 0 or stored[size:] != self.names.mark(key):

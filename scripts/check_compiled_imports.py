@@ -15,7 +15,8 @@ HIGHER_MAY = {
     # The engine of single rows: compiled because a push must cost about one Python call.
     "mta._pushed": {"mta.frames", "mta.items", "mta.kernels", "mta.plan"},
     "mta._held": {"mta._pushed"},
-    "mta._many": {"mta._held", "mta._pushed", "mta.errors"},
+    "mta._batches": {"mta._pushed"},
+    "mta._many": {"mta._batches", "mta._held", "mta._pushed", "mta.errors"},
     "mta._search": {"mta._held", "mta._pushed", "mta.errors"},
     # Policies that need no Python, over any window and over a pushed one.
     "mta._decide": {"mta._pushed", "mta._search", "mta.policies"},
