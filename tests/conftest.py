@@ -14,7 +14,7 @@ sys.path.append(str(Path(__file__).parent.parent / "examples"))
 
 COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("default", max_examples=200, **COMMON)
-settings.register_profile("ci", max_examples=100, derandomize=True, print_blob=True, **COMMON)
+settings.register_profile("ci", max_examples=60, derandomize=True, print_blob=True, **COMMON)
 settings.register_profile("deep", max_examples=2000, **COMMON)
 settings.load_profile(
     os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default")

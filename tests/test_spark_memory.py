@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 import mta
 from mta import agg
-from spark_streams import Source, session_with
+from spark_streams import session_with
 
 spark_bridge = pytest.importorskip("spark_bridge", reason="the [spark] extra is not installed")
 pytestmark = [
@@ -69,45 +67,3 @@ def test_memory_does_not_grow_with_a_key(spark, monkeypatch):
             most.append(peak_of_others(others))
     held = 3 * ROWS * 2 / 5 * TEXT / 2**20  # MB that more rows of the key would take
     assert most[1] - most[0] < held / 3, most
-
-
-BATCHES, EARLY = 12, 5  # micro-batches: of all, and those before memory is first looked at
-PIECE = 2_500  # rows in each
-WIDE = 3_000  # bytes of a row
-
-
-def piece_of(number):
-    """A micro-batch of rows in order; nine in ten are of one key."""
-    ids = list(range(number * PIECE, (number + 1) * PIECE))
-    return pa.table({
-        "k": pa.array([0 if i % 10 else 1 + i % 500 for i in ids], pa.int64()),
-        "t": pa.array(ids, pa.int64()),
-        "x": pa.array([float(i % 1000) for i in ids]),
-        "text": pa.array([str(i % 10) * WIDE for i in ids]),
-    })  # fmt: skip
-
-
-@pytest.mark.usefixtures("rocksdb")
-def test_memory_does_not_grow_with_a_key_of_a_stream(spark, tmp_path, monkeypatch):
-    """What workers hold is the micro-batch, the rows that wait, and the windows; not what was."""
-    pytest.importorskip("google.protobuf", reason="Spark needs it for state in Python")
-    spec = mta.rolling("2000i", on="t", by="k").watermark("500i")
-    spec = spec.agg(n=agg.count(), s=agg.sum("x"), q=agg.median("x"))
-    source, most, told = Source(spark, tmp_path), [], []
-    for number in range(BATCHES):
-        source.put(piece_of(number))
-    others = set(peaks())
-
-    def look(frame, number):
-        told.append(frame.selectExpr("count(*)", "max(n)").collect()[0])
-        most.append(peak_of_others(others))
-
-    python = Path(sys.executable)  # by another name, so that all workers are new
-    monkeypatch.setattr(spark.sparkContext, "pythonExec", f"{python.parent}/./{python.name}")
-    made = spark_bridge.apply(spec, source.read(), shards=2)
-    query = made.writeStream.foreachBatch(look).trigger(availableNow=True)
-    query.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
-    answered = sum(count for count, _ in told)
-    assert answered >= (BATCHES - 1) * PIECE and max(n or 0 for _, n in told) == 1800
-    held = (BATCHES - EARLY) * PIECE * WIDE / 2**20  # MB that the rows since then would take
-    assert most[-1] - most[EARLY - 1] < held / 2, most
