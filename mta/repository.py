@@ -344,6 +344,8 @@ class Repository:
         """
         if column not in self.layout.types:
             raise DataError(f"find: there is no column {column!r}")
+        if self.front == self.back:
+            return self.back
         low, high = self.front // self.layout.rows, -(-self.back // self.layout.rows)
         while low < high:
             middle = (low + high) // 2
