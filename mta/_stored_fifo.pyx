@@ -298,7 +298,7 @@ cdef class StoredFifo(Fifo):
             try:
                 if many:
                     self.evict_inside(self.state.back - max(keep, <int64_t> 1))
-                self.look(valid, n)
+                self.arrange(self.null_ahead(valid, n))
             except StoreError as error:
                 if not self.sliding:
                     raise

@@ -82,7 +82,7 @@ cdef class Tiers:
     cdef int write(self, dict changes) except -1
     cdef int let_go(self, int i, int64_t stop) except -1
     cdef int write_header(self) except -1
-    cdef list header(self, list freed)
+    cdef list header(self)
     cdef int take_off_strays(self) except -1
     cdef int take(self, list parts) except -1
     cdef list live(self)

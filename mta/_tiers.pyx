@@ -14,9 +14,10 @@ Between two ends of a block the algorithms of the forest run as they do in memor
 then, for any front: on each level the first node inside and the one after it (`build_suffix`,
 `forest_open_front`), and the last two (`build_prefix`, `forest_append`).
 
-The *header* is one value: the positions, the tails, and what may be taken off the store. It is
-written after the blocks that it names, in one atomic batch; blocks that the last header names stay
-until there is a newer one. So a process may die at any moment, and the window goes on from there.
+The *header* is one value: the positions and the tails. It is written after the blocks that it names,
+in one atomic batch; blocks that the last header names stay until there is a newer one. So a process
+may die at any moment, and the window goes on from there. What it had put or not yet taken off since
+then is taken off when the window opens.
 
 Villalba, Berral, Carrera, MTA, 2018, §4.4 (key-value stores), with blocks instead of nodes.
 """
@@ -323,9 +324,7 @@ cdef class Tiers:
     cdef int count_null(self) except -1:
         """The next row is null: from now on nulls are counted, until none is inside."""
         cdef Tier* t = &self.nulls
-        cdef int64_t i, chunk, back = self.state.forest.back
-        if self.counting:
-            return 0
+        cdef int64_t i, chunk
         if t.tail == NULL:
             t.tail = <Ring*> calloc(1, sizeof(Ring))
             if t.tail == NULL:
@@ -488,13 +487,13 @@ cdef class Tiers:
             t = self.tier(i)
             self.let_go(i, min(self.front_block(t), t.stored))
         freed = self.leaving.after_header()
-        header = seal(KIND, "", self.header(freed))
+        header = seal(KIND, "", self.header())
         self.store.write({self.names.header: header, **self.leaving.keys(freed, TAKEN_OFF_MOST)})
         self.leaving.header_written()
         self.leaving.taken(TAKEN_OFF_MOST)
         return 0
 
-    cdef list header(self, list freed):
+    cdef list header(self):
         cdef FifoState* s = self.state
         cdef int i
         cdef Tier* t
@@ -508,7 +507,6 @@ cdef class Tiers:
             "tiers": [[self.tiers[i].stored, self.tiers[i].kept] for i in range(self.n)],
             "nulls": ([self.nulls.stored, self.nulls.kept, self.nulls_from, self.null_count]
                       if self.counting else None),
-            "gone": freed,
         }
         return [json.dumps(positions).encode(), *tails]
 
@@ -557,7 +555,6 @@ cdef class Tiers:
                 strays.discard(key)
         if strays:
             self.store.delete_many(sorted(strays))
-        self.leaving.free.clear()
         return 0
 
     cdef int take(self, list parts) except -1:
@@ -578,7 +575,6 @@ cdef class Tiers:
             raise SnapshotError("snapshot: damaged (the tiers do not fit)")
         while self.n < begun:
             self.begin_tiers(<int64_t> 1 << self.n * self.bits)
-        self.leaving.free = [list(freed) for freed in told["gone"]]
         if told["nulls"] is not None:
             self.count_null()
             self.nulls.stored, self.nulls.kept, self.nulls_from, self.null_count = told["nulls"]

@@ -3,51 +3,33 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import numpy as np
 
+from failing_store import FailingStore
 from mta import fifo
-from mta.errors import StoreError
 from mta.stores import BackgroundStore, MemoryStore, Store
 
 IN_MEMORY = {fifo.StoredAMTA: fifo.AMTA, fifo.StoredLogMTA: fifo.LogMTA}
 BUFFER = 6
 
 
-class LastingStore(MemoryStore):
+class LastingStore(FailingStore):
     """Its blocks outlive it, and it fails at the calls that are planned."""
 
     def __init__(self, blocks: dict[bytes, bytes]) -> None:
         super().__init__()
         self._values = blocks
-        self.calls = 0
-        self.failing: set[int] = set()  # numbers of calls; negative: done all the same
 
     def fail(self, numbers: Iterable[int]) -> None:
         """At these calls from now on; at -n the call is done, and only its answer is lost."""
-        self.failing = {n + self.calls if n > 0 else n - self.calls for n in numbers}
-
-    def _failing(self, call: Callable):
-        self.calls += 1
-        if self.calls in self.failing:
-            raise OSError(5, "the cable is out")
-        answer = call()
-        if -self.calls in self.failing:
-            raise OSError(5, "no answer came")
-        return answer
+        planned = set(numbers)
+        self.before = {self.calls + n for n in planned if n > 0}
+        self.after = {self.calls - n for n in planned if n < 0}
 
     def _get(self, key):
         return self._failing(lambda: self._values.get(key))
-
-    def _get_many(self, keys):
-        return self._failing(lambda: [self._values.get(key) for key in keys])
-
-    def _write(self, batch):
-        self._failing(lambda: MemoryStore._write(self, batch))
-
-    def _flush(self):
-        self._failing(lambda: None)
 
     def _keys(self, prefix):
         return self._failing(lambda: list(MemoryStore._keys(self, prefix)))
@@ -74,18 +56,6 @@ class Shelf:
         self.inner.fail(())
         if self.behind:
             self.store.abandon()
-
-
-def until_it_works(call: Callable, check: Callable = lambda: None):
-    """What a caller does that tries again, after a look at the window."""
-    for _ in range(60):
-        try:
-            return call()
-        except StoreError as error:
-            if "the cable is out" not in str(error) and "no answer came" not in str(error):
-                raise
-            check()
-    raise AssertionError("it never works")
 
 
 class History:

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 import mta
+from failing_store import until_it_works
 from fifo_cases import ENDS, FLOATS, INTS, WORDS
 from mta import agg, fifo
 from mta.errors import PolicyError, SpecError, StoreError
-from store_windows import History, Shelf, bits, until_it_works
+from store_windows import History, Shelf, bits
 
 CASES = {
     "sum of ints": (agg.sum("x"), "int", INTS),
@@ -84,9 +85,11 @@ class Machine(RuleBasedStateMachine):
             len(self.memory),
             len(self.history.rows),
         )
-        failing, self.shelf.inner.failing = self.shelf.inner.failing, set()
+        inner = self.shelf.inner
+        plan = inner.before, inner.after
+        inner.fail(())
         assert bits(until_it_works(self.window.query)) == bits(self.memory.query())
-        self.shelf.inner.failing = failing
+        inner.before, inner.after = plan
 
     def attempt(self, call):
         return until_it_works(call, self.as_it_was)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from mta import agg, fifo
-from redis_server import DURABLE as ON_DISK
-from redis_server import RedisServer
 from store_child import opened
 from store_window_child import KEEP, rows, window
-from test_stores_killed import written_until_killed
+from test_stores_killed import killed_often
 
 CHILD = Path(__file__).with_name("store_window_child.py")
 KILLS = 3
@@ -37,17 +34,4 @@ def check(kind: str, where: str, flushed: int) -> int:
 
 @pytest.mark.parametrize("kind", ["files", "lmdb", "lmdb behind", "rocksdb", "redis"])
 def test_killed_while_it_slides(kind, tmp_path):
-    moments = random.Random(kind)
-    server = RedisServer(tmp_path, *ON_DISK) if kind == "redis" else None
-    where = f"{server.url} window" if server else str(tmp_path / "store")
-    before = 0
-    for kill in range(KILLS):
-        flushed = written_until_killed(kind, where, moments.uniform(0, 0.1), child=CHILD)
-        assert flushed > before
-        if server and kill % 2:
-            server.kill()
-            server.start()
-            where = f"{server.url} window"
-        before = check(kind, where, flushed)
-    if server:
-        server.kill()
+    killed_often(kind, tmp_path, KILLS, check, CHILD)

@@ -11,36 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from failing_store import FailingStore, until_it_works
 from mta.errors import DamageError, SpecError, StoreError
 from mta.stores import BackgroundStore, BlockCache, FileStore, MemoryStore
 from store_kinds import contents
-
-
-class FailingStore(MemoryStore):
-    """Fails at calls of given numbers, before it does anything or after."""
-
-    def __init__(self, *, before: set[int] = frozenset(), after: set[int] = frozenset()) -> None:
-        super().__init__()
-        self.before, self.after = before, after
-        self.calls = 0
-
-    def _failing(self, call: Callable):
-        self.calls += 1
-        if self.calls in self.before:
-            raise OSError(5, "the cable is out")
-        answer = call()
-        if self.calls in self.after:
-            raise OSError(5, "no answer came")
-        return answer
-
-    def _get_many(self, keys):
-        return self._failing(lambda: [self._values.get(key) for key in keys])
-
-    def _write(self, batch):
-        self._failing(lambda: MemoryStore._write(self, batch))
-
-    def _flush(self):
-        self._failing(lambda: None)
 
 
 class GatedStore(MemoryStore):
@@ -61,17 +35,6 @@ class GatedStore(MemoryStore):
         self.reading.set()
         assert self.gate.wait(20)
         return found
-
-
-def until_it_works(call: Callable):
-    """What a caller does that tries again; the error must name the store's own message."""
-    for _ in range(50):
-        try:
-            return call()
-        except StoreError as error:
-            if "the cable is out" not in str(error) and "no answer came" not in str(error):
-                raise
-    raise AssertionError("it never works")
 
 
 def ended(call: Callable, seconds: float = 20) -> bool:

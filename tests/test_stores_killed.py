@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ CHILD = Path(__file__).with_name("store_child.py")
 KILLS = 5
 
 
-def written_until_killed(kind: str, where: str, seconds: float, child: Path = CHILD) -> int:
+def written_until_killed(kind: str, where: str, seconds: float, child: Path) -> int:
     """Lets a process write, kills it so long after its first flush; its last flushed number."""
     process = subprocess.Popen(
         [sys.executable, child, kind, where],
@@ -38,28 +39,36 @@ def written_until_killed(kind: str, where: str, seconds: float, child: Path = CH
     return flushed[-1]
 
 
-def check(kind: str, where: str, flushed: int) -> None:
+def check(kind: str, where: str, flushed: int) -> int:
     with opened(kind, where) as store:
         found = contents(store)
     number = int(found[b"count"])
     assert number >= flushed
     assert found == after(number)
+    return flushed
 
 
-@pytest.mark.parametrize("kind", DURABLE)
-def test_killed_while_it_writes(kind, tmp_path):
+def killed_often(
+    kind: str, folder: Path, kills: int, check: Callable[[str, str, int], int], child: Path = CHILD
+) -> None:
+    """Kills it again and again, and Redis with it now and then. `check` is given what was flushed,
+    and says what has to be exceeded the next time."""
     moments = random.Random(kind)
-    server = RedisServer(tmp_path, *ON_DISK) if kind == "redis" else None
-    where = f"{server.url} window" if server else str(tmp_path / "store")
+    server = RedisServer(folder, *ON_DISK) if kind == "redis" else None
+    where = f"{server.url} window" if server else str(folder / "store")
     before = 0
-    for kill in range(KILLS):
-        flushed = written_until_killed(kind, where, moments.uniform(0, 0.1))
+    for kill in range(kills):
+        flushed = written_until_killed(kind, where, moments.uniform(0, 0.1), child)
         assert flushed > before
-        before = flushed
         if server and kill % 2:
             server.kill()
             server.start()
             where = f"{server.url} window"
-        check(kind, where, flushed)
+        before = check(kind, where, flushed)
     if server:
         server.kill()
+
+
+@pytest.mark.parametrize("kind", DURABLE)
+def test_killed_while_it_writes(kind, tmp_path):
+    killed_often(kind, tmp_path, KILLS, check)

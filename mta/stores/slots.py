@@ -6,7 +6,7 @@ import mmap
 import os
 import struct
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from threading import Lock
 from typing import ClassVar
@@ -208,9 +208,6 @@ class SlotStore(Store):
 
     def _keys(self, prefix: bytes) -> Iterable[bytes]:
         return [key for key in list(self._entries) if key.startswith(prefix)]
-
-    def _get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        return [self._get(key) for key in keys]
 
     def _flush(self) -> None:
         with self._writing:
