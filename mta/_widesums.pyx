@@ -6,8 +6,6 @@ from mta._core cimport Lowering
 from mta._exact cimport divide_int128, int128
 from mta._kernel cimport Counter, Kernel
 from mta._monoids cimport SUM, Cell
-from mta._sums cimport RUN, SubtractingKernel
-
 from mta._sums import check_wanted
 
 cdef extern from "_widesums.h":
@@ -33,12 +31,6 @@ cdef class WideSumKernel(SubtractingKernel):
 
     Means are correctly rounded. Rows that leave are subtracted. The nulls of the column have to be 0.
     """
-
-    cdef bint unsigned
-    cdef bint wraps
-    cdef bint floats
-    cdef int128 total        # of the rows [first, last)
-    cdef int128 sums[RUN]
 
     def __cinit__(self, Counter counter, str source, wanted, str overflow):
         check_wanted(wanted)
@@ -101,7 +93,7 @@ cdef class WideSumKernel(SubtractingKernel):
                 return start + i
         return -1
 
-    cdef inline double mean(self, int64_t i, int64_t count) noexcept nogil:
+    cdef double mean(self, int64_t i, int64_t count) noexcept nogil:
         if count <= 0:
             return NAN
         return divide_int128(self.sums[i], count)

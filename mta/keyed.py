@@ -44,17 +44,21 @@ class KeyedWindows:
 
     timed : the times of rows are wanted beside their answers
     within : for how many ticks late rows revise; None: they do not
+    paged : makes the tracks of keys whose rows are on a store, by the serial number of the key
     """
 
     def __init__(
-        self, spec: Rolling, plan: Plan, ticks: Ticks, frame: Frame, timed: bool, within: int | None
-    ) -> None:
+        self, spec: Rolling, plan: Plan, ticks: Ticks, frame: Frame, timed: bool,
+        within: int | None, paged: Callable[[int], Track] | None = None,
+    ) -> None:  # fmt: skip
         self.spec, self.plan, self.ticks, self.frame = spec, plan, ticks, frame
         self.timed, self.within = timed, within
         self.groups: Groups = make_groups(spec.by, frame)
         self.ledger = Ledger()
         self.counts = Vector()  # rows of every key that were taken in, where arrival picks rows
-        self.pool = Pool(spec, plan, ticks) if spec.by and within is None else None
+        pooled = spec.by and within is None and paged is None
+        self.pool = Pool(spec, plan, ticks) if pooled else None
+        self.paged = paged
         self.tracks: dict[int, KeyState] = {}
         self.waiting: set[KeyState] = set()  # those with rows without an answer
         self.awake: dict[KeyState, None] = {}  # those with kernels, fed last at the end
@@ -233,11 +237,12 @@ class KeyedWindows:
 
     def new_state(self, key: int) -> KeyState:
         """A track without rows."""
-        track = (
-            RevisedTrack(self.spec, self.plan, self.ticks, self.within)
-            if self.within is not None
-            else Track(self.spec, self.plan, self.ticks)
-        )
+        if self.paged is not None:
+            track = self.paged(int(self.ledger.serials.view()[key]))
+        elif self.within is not None:
+            track = RevisedTrack(self.spec, self.plan, self.ticks, self.within)
+        else:
+            track = Track(self.spec, self.plan, self.ticks)
         state = self.tracks[key] = KeyState(key, track, self.timed, self.within is not None)
         return state
 
@@ -285,9 +290,8 @@ class KeyedWindows:
     @property
     def rows(self) -> int:
         """Rows that are kept."""
-        tracks = [state.track.rows for state in self.tracks.values()]
         pooled = 0 if self.pool is None else self.pool.live
-        return pooled + sum(rows.end - rows.first for rows in tracks)
+        return pooled + sum(state.track.kept for state in self.tracks.values())
 
     @property
     def unanswered(self) -> int:
@@ -389,6 +393,9 @@ class KeyedWindows:
         self.ledger.keep(keys)
         if self.pool is not None:
             self.pool.keep(keys)
+        for key, state in self.tracks.items():
+            if numbers[key] < 0:
+                state.track.forget()
         self.tracks = {
             int(numbers[key]): state for key, state in self.tracks.items() if numbers[key] >= 0
         }

@@ -7,7 +7,7 @@ all rows may be elsewhere, and which of them are needed next is known (SlideM, 2
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,6 +92,14 @@ class Repository:
     note
         Gives what is to be stored with every header, such as the aggregates that belong to these
         fronts. `noted` is that of the header from which the repository was opened.
+    marks
+        Columns of which only the null marks are kept.
+    outer
+        Where what names the blocks is part of something larger: it is called when a newer header is
+        due, and writes `pending` with its own. Then there is no header here; what `pending` told
+        before is given as `told`.
+    told
+        See there.
 
     Raises
     ------
@@ -120,6 +128,9 @@ class Repository:
         pool: int = 2,
         block: int = 65536,
         note: Callable[[], bytes] | None = None,
+        marks: Sequence[str] = (),
+        outer: Callable[[], None] | None = None,
+        told: Sequence[bytes] | None = None,
     ) -> None:
         if windows < 1:
             raise SpecError(f"windows: one at least, not {windows}")
@@ -129,7 +140,7 @@ class Repository:
             )
         if not name or "/" in name:
             raise SpecError(f"name: text without a slash is needed, not {name!r}")
-        self.layout = Layout(columns, block)
+        self.layout = Layout(columns, block, marks)
         self.name = name
         self.pool_size = pool
         self.fronts: list[int] = [0] * windows
@@ -138,12 +149,17 @@ class Repository:
         self._gone = 0  # blocks before this one are off the store
         self._note = note
         self.noted: bytes | None = None
+        self._outer = outer
+        self._promised: tuple[list[RowBlock], int] = [], 0
         self._written = self._read = self._hits = self._misses = 0
         self._spec = f"{self.layout.describe()} {windows}"
         self._owns = not isinstance(store, Store)
         self.store = store if isinstance(store, Store) else open_store(store)
         self._prefetch = getattr(self.store, "prefetch", None)
-        self._open()
+        if outer is None:
+            self._open()
+        elif told is not None:
+            self._resume(*told)
 
     def __len__(self) -> int:
         return self.back - self.front
@@ -237,6 +253,22 @@ class Repository:
             yield self._view(block, front, stop)
             self._let_go(window, stop)
 
+    def let_go(self, to: int, window: int = 0) -> None:
+        """As `expire`, for those who have had the rows already: none is read.
+
+        Raises
+        ------
+        DataError
+            As `expire`.
+        StoreError
+            A block that is read ahead could not be. The front has moved.
+        """
+        if not self.fronts[window] <= to <= self.back:
+            front = self.fronts[window]
+            raise DataError(f"to: {to} is not between the front, {front}, and the back, {self.back}")
+        if to > self.fronts[window]:
+            self._let_go(window, to)
+
     def _ancient(self, number: int) -> RowBlock:
         """The block in which a window begins; the window has come to it when it is not there."""
         if number not in self._pool:
@@ -301,7 +333,7 @@ class Repository:
         self._written += 1
         first = self.front // self.layout.rows
         if first - self._gone > _WASTED + self._stored_blocks():
-            self._write_header()
+            (self._outer or self._write_header)()
 
     def _load(self, number: int) -> None:
         self._make_room(number)  # first, so that a call that fails here has less left to do
@@ -328,11 +360,26 @@ class Repository:
         DataError
             They are not all inside.
         """
+        return self._rows(start, stop, self._stored)
+
+    def visit(self, start: int, stop: int) -> Iterator[Rows]:
+        """The same for a window that comes to these rows: their blocks take places in the pool.
+
+        Raises
+        ------
+        DataError
+            They are not all inside.
+        StoreError
+            A block could not be read.
+        """
+        return self._rows(start, stop, self._ancient)
+
+    def _rows(self, start: int, stop: int, read: Callable[[int], RowBlock]) -> Iterator[Rows]:
         if not self.front <= start <= stop <= self.back:
             raise DataError(f"rows: {start} to {stop} are not within {self.front} to {self.back}")
         while start < stop:
             number = start // self.layout.rows
-            block = self._pool[number] if number in self._pool else self._stored(number)
+            block = self._pool[number] if number in self._pool else read(number)
             end = min(block.first + self.layout.rows, stop)
             yield self._view(block, start, end)
             start = end
@@ -403,30 +450,61 @@ class Repository:
 
     def _write_header(self) -> None:
         """One batch: the blocks that are only in memory, the header, and off with what has gone."""
+        parts, batch = self.pending()
+        note = b"" if self._note is None else self._note()
+        batch[self._header_key()] = seal("repository", self._spec, [*parts, note])
+        self.store.write(batch)
+        self.wrote()
+
+    def pending(self) -> tuple[list[bytes], dict[bytes, bytes | None]]:
+        """What a header has to hold, and the batch that is to be written with it; then say `wrote`."""
         newest = self._pool.get(self.back // self.layout.rows)
         full = {n: b for n, b in self._pool.items() if b is not newest and not b.stored}
         first = self.front // self.layout.rows
         taken = range(self._gone, min(first, self._gone + _TAKEN_OFF))
         told = {"fronts": self.fronts, "back": self.back, "gone": self._gone}
-        note = b"" if self._note is None else self._note()
-        parts = [json.dumps(told).encode(), b"" if newest is None else newest.to_bytes(), note]
+        parts = [json.dumps(told).encode(), b"" if newest is None else newest.to_bytes()]
         batch: dict[bytes, bytes | None] = {self._key(n): b.to_bytes() for n, b in full.items()}
-        batch[self._header_key()] = seal("repository", self._spec, parts)
         batch.update(dict.fromkeys(self._key(n) for n in taken))
-        self.store.write(batch)
-        for block in full.values():
+        self._promised = list(full.values()), taken.stop
+        return parts, batch
+
+    def wrote(self) -> None:
+        """The batch that `pending` gave last is on the store."""
+        full, gone = self._promised
+        for block in full:
             block.stored = True
         self._written += len(full)
-        self._gone = max(self._gone, taken.stop)
+        self._gone = max(self._gone, gone)
+        self._promised = [], 0
+
+    def take_off(self) -> None:
+        """Take blocks off the store that no window needs, for those who need no recovery.
+
+        Raises
+        ------
+        StoreError
+            They are still there.
+        """
+        first = self.front // self.layout.rows
+        self.store.delete_many(self._key(n) for n in range(self._gone, first))
+        self._gone = max(self._gone, first)
+
+    def all_keys(self) -> list[bytes]:
+        """The keys of all blocks that the store may have."""
+        return [self._key(n) for n in range(self._gone, -(-self.back // self.layout.rows))]
 
     def _open(self) -> None:
         data = self.store.get(self._header_key())
         if data is None:
             return
-        told, newest, self.noted = unseal("repository", self._spec, data)
+        *parts, self.noted = unseal("repository", self._spec, data)
+        self._resume(*parts)
+
+    def _resume(self, told: bytes, newest: bytes) -> None:
         with refusing_damage():
-            told = json.loads(told)
-            self.fronts, self.back, self._gone = told["fronts"], told["back"], told["gone"]
+            known = json.loads(told)
+            self.fronts, self.back, self._gone = known["fronts"], known["back"], known["gone"]
         number = self.back // self.layout.rows
         if newest:
             first = number * self.layout.rows

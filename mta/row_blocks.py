@@ -9,8 +9,9 @@ Columns lie one after the other, each as long as its rows; there is a mark, a bi
 
 from __future__ import annotations
 
+import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from zlib import crc32
 
@@ -35,6 +36,8 @@ class Layout:
         The type of every column, by name: numbers, booleans or times of NumPy.
     block
         Bytes of a block, at most.
+    marks
+        Columns of which only the null marks are kept.
 
     Raises
     ------
@@ -46,7 +49,9 @@ class Layout:
     (28.5, 2298)
     """
 
-    def __init__(self, columns: Mapping[str, Any], block: int = 65536) -> None:
+    def __init__(
+        self, columns: Mapping[str, Any], block: int = 65536, marks: Sequence[str] = ()
+    ) -> None:
         self.types = {name: np.dtype(dtype) for name, dtype in columns.items()}
         for name, dtype in self.types.items():
             if dtype.kind not in _KINDS:
@@ -56,15 +61,25 @@ class Layout:
         if not self.types:
             raise SpecError("columns: there is none")
         self.block = block
-        bits = sum(8 * dtype.itemsize + 1 for dtype in self.types.values())
+        self.marked = (*self.types, *marks)
+        bits = sum(8 * dtype.itemsize for dtype in self.types.values()) + len(self.marked)
         self.row_bytes = bits / 8
-        self.rows = int((block - _HEAD.size - len(self.types)) * 8 // bits)
+        self.rows = int((block - _HEAD.size - len(self.marked)) * 8 // bits)
         if self.rows < 2:
             raise SpecError(f"block: {block} bytes have no room for two rows of {self.row_bytes}")
 
+    def bytes_of(self, rows: int) -> int:
+        """Bytes of a block of so many rows.
+
+        >>> Layout({"x": "float64"}).bytes_of(1024)
+        8345
+        """
+        return _HEAD.size + len(self.marked) + math.ceil(rows * self.row_bytes)
+
     def describe(self) -> str:
         """What two layouts have in common that can read each other's blocks."""
-        return repr(([(name, dtype.str) for name, dtype in self.types.items()], self.rows))
+        types = [(name, dtype.str) for name, dtype in self.types.items()]
+        return repr((types, self.marked[len(types) :], self.rows))
 
 
 class RowBlock:
@@ -90,6 +105,7 @@ class RowBlock:
         to = self.count + stop - start
         for name, column in self.columns.items():
             column[self.count : to] = values[name][start:stop]
+        for name in self.layout.marked:
             mask = valid.get(name)
             if mask is not None and not mask[start:stop].all():
                 nulls = self.nulls.setdefault(name, np.zeros(self.layout.rows, np.bool_))
@@ -99,7 +115,7 @@ class RowBlock:
 
     def to_bytes(self) -> bytes:
         """The block, to be stored."""
-        marks = [self.nulls.get(name) for name in self.columns]
+        marks = [self.nulls.get(name) for name in self.layout.marked]
         parts = [column[: self.count].tobytes() for column in self.columns.values()]
         for mark in marks:
             given = np.zeros(self.count, np.bool_) if mark is None else mark[: self.count]
@@ -123,7 +139,7 @@ class RowBlock:
             raise DamageError(f"{what}: the block is damaged (the checksum does not fit)")
         marks = -(-count // 8)
         sizes = [count * dtype.itemsize for dtype in layout.types.values()]
-        expected = _HEAD.size + sum(sizes) + marks * len(sizes)
+        expected = _HEAD.size + sum(sizes) + marks * len(layout.marked)
         if found != first or count > layout.rows or len(data) != expected:
             raise DamageError(f"{what}: the block is of other rows ({count} from {found} on)")
         block = cls(layout, first)
@@ -132,7 +148,7 @@ class RowBlock:
         for column, size in zip(block.columns.values(), sizes, strict=True):
             column[:count] = np.frombuffer(data, column.dtype, count, at)
             at += size
-        for name in block.columns:
+        for name in layout.marked:
             bits = np.frombuffer(data, np.uint8, marks, at)
             if bits.any():
                 nulls = np.zeros(layout.rows, np.bool_)

@@ -29,6 +29,7 @@ from mta.plan import Feed, Input, Output, Plan, State
 
 Mask = NDArray[np.bool_]
 Ints = NDArray[np.int64]
+LookUp = Callable[[Column, Ints], tuple[Column, Ints]]
 
 
 class Rows(Protocol):
@@ -72,18 +73,25 @@ class Slider:
     """The kernels of a plan.
 
     columns : of the plan, for their types
+    make, count : what makes a kernel, and the counter of an input
     """
 
-    def __init__(self, plan: Plan, columns: Columns) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        columns: Columns,
+        make: Callable[[State, list[Output], Columns, Counter], Kernel] = make_kernel,
+        count: Callable[[list[int]], Counter] = Counter,
+    ) -> None:
         self.plan = plan
         # All rows are counted only where that is an answer.
         counted = [None, *plan.inputs] if plan.of_input(None) else plan.inputs
         self.counters: dict[Input | None, Counter] = {
-            source: Counter([o.need for o in plan.of_input(source)]) for source in counted
+            source: count([o.need for o in plan.of_input(source)]) for source in counted
         }
         self.asked = {state: plan.asked(state) for state in plan.states}
         self.kernels: dict[State, Kernel] = {
-            state: make_kernel(state, outputs, columns, self.counters[state.input])
+            state: make(state, outputs, columns, self.counters[state.input])
             for state, outputs in self.asked.items()
         }
         self._running = list(self.counters.values()), list(self.kernels.values())
@@ -337,10 +345,13 @@ class KeyedAnswers:
         }
         self.end = 0
 
-    def run(self, slider: Slider, rows: Rows, bounds: Bounds, columns: Columns) -> None:
+    def run(
+        self, slider: Slider, rows: Rows, bounds: Bounds, columns: Columns, look_up: LookUp
+    ) -> None:
         """Answer the next windows, which are those of one key.
 
-        columns : of the plan, those that answers are taken from with the rows from `rows.first` on
+        columns : of the plan
+        look_up : of one of them, values in these rows and maybe in others, and where these are
 
         Raises
         ------
@@ -357,9 +368,9 @@ class KeyedAnswers:
                 if not counter.is_full(k):
                     self.holed.add(output.name)
         for name, made in self.taken.items():
-            made.append(self._taken(name, part, columns, rows.first))
+            made.append(self._taken(name, part, columns, look_up))
 
-    def _taken(self, name: str, part: RawPart, columns: Columns, first: int) -> Answer:
+    def _taken(self, name: str, part: RawPart, columns: Columns, look_up: LookUp) -> Answer:
         output = next(o for o in self.plan.outputs if o.name == name)
         raw: Any = part.room(output)
         mask = self.raw.masks.get(name)
@@ -368,7 +379,8 @@ class KeyedAnswers:
         if isinstance(raw, Lists):
             raw, lengths = _lists(raw, valid)
         assert output.aggregate.column is not None
-        return taken_answer(name, columns[output.aggregate.column], raw - first, valid, lengths)
+        column, at = look_up(columns[output.aggregate.column], raw)
+        return taken_answer(name, column, at, valid, lengths)
 
     def answers(self, frame: Frame) -> list[Answer]:
         """The answers of all keys; there is at least one."""

@@ -21,6 +21,7 @@ from mta.progress import Late, Watermark
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from mta.stores import Store
     from mta.stream import RollingStream
 
 CLOSED = ("right", "left", "both", "neither")
@@ -326,18 +327,37 @@ class Rolling(Streamed):
 
         return run_batch(self, data, threads)
 
-    def stream(self, state: bytes | None = None) -> RollingStream:
+    def stream(
+        self,
+        state: bytes | None = None,
+        *,
+        memory: int | str | None = None,
+        store: Store | str | None = None,
+        name: str = "stream",
+        block: int | None = None,
+    ) -> RollingStream:
         """The same windows over rows that are pushed: ``op.push(batch)`` gives the answers that
         became final.
 
         Parameters
         ----------
         state : what ``op.to_bytes()`` gave; the stream goes on from there
+        memory : bytes, or text as "128KB": windows are larger than memory (SlideM, 2013). No more
+            than this is kept of the rows, the others are on the store: of each key the newest ones
+            and those with which its window begins, four blocks of 2 KB at least. Beside them, each
+            aggregate of a key holds a partial aggregate a block. The answers are the same doubles.
+        store : where the rows are then, a URL for ``mta.stores.open_store`` or a ``mta.stores.Store``;
+            None: in files, gone with the stream. A store that has a stream of this name already is
+            where it goes on: after row ``op.received``, as far as ``op.flush()`` was called last.
+        name : of the stream on its store
+        block : bytes that are read and written at a time; None: 64 KB, or what `memory` has room for
 
         Raises
         ------
         SnapshotError
-            `state` is damaged, or of another spec.
+            `state`, or what the store has under this name, is damaged, or of another spec.
+        SpecError
+            Windows of these aggregates, or late rows that revise, can't be larger than memory.
 
         Examples
         --------
@@ -350,10 +370,27 @@ class Rolling(Streamed):
         [6, 6]
         >>> op.finish()["total"].tolist()
         [4]
+
+        The rows of a month in a hundred kilobytes:
+
+        >>> spec = mta.rolling("30d", on="ts").agg(total=agg.sum("x"))
+        >>> with spec.stream(memory="100KB") as op:
+        ...     for day in range(60):
+        ...         ts = np.datetime64("2026-01-01", "s") + day * 86400 + np.arange(0, 86400, 60)
+        ...         answers = op.push({"ts": ts, "x": np.ones(1440)})
+        ...     answers["total"][-1], op.stats().memory < 200_000
+        (np.float64(43200.0), True)
         """
+        from mta.stored_stream import StoredRollingStream
         from mta.stream import RollingStream  # as above
         from mta.stream_state import stream_from_bytes
 
+        if memory is not None:
+            if state is not None:
+                raise SpecError("state: a stream with memory= goes on from what its store has")
+            return StoredRollingStream(self, memory, store, name, block)
+        if store is not None:
+            raise SpecError("store: say by memory= how much may stay in memory")
         return RollingStream(self) if state is None else stream_from_bytes(self, state)
 
     @property

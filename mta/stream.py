@@ -8,7 +8,7 @@ soon as no row that may still come can join its window. ADR 7.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -295,7 +295,13 @@ class RollingStream(PushedStream[Rolling]):
         assert self.frame is not None and self.ticks is not None
         timed = bool(self.labels) and self.spec.on is not None
         within = self._within() if self.revises else None
-        self.keyed = KeyedWindows(self.spec, self.plan, self.ticks, self.frame, timed, within)
+        self.keyed = KeyedWindows(
+            self.spec, self.plan, self.ticks, self.frame, timed, within, self._paged()
+        )
+
+    def _paged(self) -> Callable[[int], Track] | None:
+        """What makes the tracks of keys whose rows are on a store; None: all are in memory."""
+        return None
 
     # --------------------------------------------------------------------- answers out
 

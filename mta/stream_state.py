@@ -47,6 +47,12 @@ def stream_bytes(stream: RollingStream, rows: bool = True) -> bytes:
     SnapshotError
         It holds keys or values that no snapshot can store, or pyarrow is missing.
     """
+    parts = stream_parts(stream, rows)
+    return seal(stream.snapshot_kind, stream.spec.identity(), parts)
+
+
+def stream_parts(stream: RollingStream, rows: bool = True) -> list[bytes]:
+    """The parts of that snapshot; `fill_stream` takes them up."""
     head = stream._common_head() | {
         "now": stream.now,
         "forgotten": stream.forgotten,
@@ -67,7 +73,7 @@ def stream_bytes(stream: RollingStream, rows: bool = True) -> bytes:
         told, more = _keyed_parts(stream.keyed, rows)
         head |= told
         parts += more
-    return seal(stream.snapshot_kind, stream.spec.identity(), [as_json(head), *parts])
+    return [as_json(head), *parts]
 
 
 def stream_from_bytes(spec: Rolling, data: bytes, attach: Attach | None = None) -> RollingStream:
@@ -81,11 +87,15 @@ def stream_from_bytes(spec: Rolling, data: bytes, attach: Attach | None = None) 
         `data` is damaged, or of another spec.
     """
     stream = RollingStream(spec)
-    parts = unseal(stream.snapshot_kind, spec.identity(), data)
+    fill_stream(stream, unseal(stream.snapshot_kind, spec.identity(), data), attach)
+    return stream
+
+
+def fill_stream(stream: RollingStream, parts: list[bytes], attach: Attach | None = None) -> None:
+    """Have a fresh stream go on where one stood that gave these parts; see `stream_from_bytes`."""
     with refusing_damage():
         head = json.loads(parts[0])
         _fill(stream, head, stream._fill_common(head, parts[1:]), attach)
-    return stream
 
 
 def _keyed_parts(keyed: KeyedWindows, rows: bool) -> tuple[dict[str, Any], list[bytes]]:
@@ -96,6 +106,8 @@ def _keyed_parts(keyed: KeyedWindows, rows: bool) -> tuple[dict[str, Any], list[
         "states": [_state_head(state) for state in states],
     }
     parts = [*groups, vector_bytes(keyed.counts)]
+    if keyed.paged is not None:
+        head["serials"] = [keyed.ledger.serials.view().tolist(), keyed.ledger.next_serial]
     if not rows:
         ledger = keyed.ledger
         head["blocks"] = [[b.number for b in ledger.blocks], ledger.next_block, ledger.next_serial]
@@ -116,7 +128,7 @@ def _state_head(state: KeyState) -> dict[str, Any]:
     track = state.track
     return {
         "key": state.number,
-        "place": track.place()._asdict(),
+        "place": track.where()._asdict(),
         "newest": state.newest,
         "times": track.times.first,
         "open": track.open_from,
@@ -209,7 +221,11 @@ def _fill_keyed(
     keys = len(keyed.groups)
     keyed.counts.extend(_items(next(left), keys, np.int64))
     ledger = keyed.ledger
-    if told is None:
+    if "serials" in head:
+        serials, ledger.next_serial = head["serials"]
+        ledger.serials.extend(np.array(serials, np.int64))
+        ledger.written.extend(np.zeros(keys, np.int64))
+    elif told is None:
         ledger.grow(keys)
     else:
         _, ledger.next_block, ledger.next_serial = told

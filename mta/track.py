@@ -6,7 +6,7 @@ where the last chunk ended. What it answers does not depend on how the rows were
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from mta._bounds import GivenBounds, next_bounds
 from mta._kernel import KEPT
 from mta._vector import Vector
 from mta.engine import Ints, Ticks, row_edges, row_windows, ties_by_arrival
-from mta.frames import Answer
+from mta.frames import Answer, Column
 from mta.plan import Plan
 from mta.rows import Chunk, KeptRows, Mask
 from mta.slider import AnswerOverflowError, KeyedAnswers, Slider
@@ -122,9 +122,19 @@ class Track:
         columns = self.rows.columns()
         slider = self._awake()
         try:
-            answers.run(slider, self.rows, GivenBounds(windows.lo, windows.hi), columns)
+            bounds = GivenBounds(windows.lo, windows.hi)
+            answers.run(slider, self.rows, bounds, columns, self._taken)
         except AnswerOverflowError as error:
             raise error.explain(f"of row {windows.at[error.window]}") from None
+
+    def _taken(self, column: Column, rows: Ints) -> tuple[Column, Ints]:
+        """Values of a column, those in these rows among them, and where these are (-1: anywhere)."""
+        return column, rows - self.rows.first
+
+    @property
+    def kept(self) -> int:
+        """Rows that are kept."""
+        return self.rows.end - self.rows.first
 
     @property
     def open_from(self) -> int:
@@ -160,12 +170,19 @@ class Track:
         edge = answered - self.ticks.lag - (not self.sides[1])
         return min(edge, 2**63 - 1)
 
-    def place(self) -> Place:
+    def forget(self) -> None:
+        """It is needed no more."""
+
+    def place(self) -> Any:
         """Where it stands; `go_back` returns to it as long as `settle` has not been called."""
+        return self.where()
+
+    def where(self) -> Place:
+        """The same for a snapshot."""
         marks = self.asleep if self.slider is None else tuple(self.slider.marks())
         return Place(self.received, self.answered, self.lo, self.hi, marks)
 
-    def go_back(self, place: Place) -> None:
+    def go_back(self, place: Any) -> None:
         """Undo everything since it stood at `place`."""
         surplus = self.received - place.received
         self.rows.take_back(surplus)

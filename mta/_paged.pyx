@@ -1,0 +1,423 @@
+"""Windows larger than memory: one monoid over rows of which only the newest and the oldest are here.
+
+The same sums as the forest's (``_core.pxd``), to the last bit: the answer of [front, back) is the
+suffix from `front` to the split, joined with the prefix from the split to `back`, both made of dyadic
+nodes. But no leaves are kept. What is, all of it a function of the rows alone:
+
+- near the back, the newest node of each level, as in a binary counter: O(log n) partials;
+- of each *page* of 2^bits rows, the newest node that begins with it: a partial for 2^bits rows;
+- near the front, the suffixes from the rows of the page in which the window begins. They are made
+  when the front comes to the page, from its rows, which are read then, once.
+
+So rows are needed twice, when they come and when the front comes to their page (SlideM, 2013, §3: the
+recent and the ancient block), for any monoid, with no inverse. Cost: 5 combines and 2 lifts a row.
+A front that jumps reads the page that it comes to and no other.
+"""
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from libc.stdint cimport int64_t, uint8_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy, memmove
+
+from mta._core cimport highest_bit, lowest_bit
+
+import numpy as np
+
+cdef enum:
+    FEW_PAGES = 64    # that are given back at a time, at least
+
+cdef uint8_t ONE = 1
+
+
+cdef class GivenCounter(Counter):
+    """The rows that count in each window are counted elsewhere, and given.
+
+    needs : as those of `Counter`
+    """
+
+    def __cinit__(self, needs):
+        cdef int i
+        for i in range(CHUNK):
+            self.nothing[i] = 0
+
+    def attach(self, valid, int64_t first):
+        """As every counter; the marks are not needed."""
+
+    def give(self, const int64_t[::1] counts):
+        """The counts of the next windows; item 0 is that of window 0."""
+        self.numbers = counts
+        self.given = &counts[0] if counts.shape[0] else NULL
+
+    cdef int step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) noexcept nogil:
+        self.valid = NULL
+        self.asked = True
+        Counter.step(self, start, n, <const int64_t*> self.nothing - start, self.given)
+        self.valid = &ONE    # so that kernels read the counts
+        return 0
+
+
+cdef class PagedKernel(Kernel):
+    """One state of a window in pages; subclasses say which monoid.
+
+    counter : of the same input
+
+    Memory: 2^bits partials, one for every 2^bits rows of the window, and some 200.
+    """
+
+    def __cinit__(self):
+        self.bits = 11
+        self.restart(0)
+
+    def __dealloc__(self):
+        free(self.pending)
+        free(self.pages)
+        free(self.head)
+
+    cdef int reserve(self, size_t size) except -1:
+        """Room for partials of this size."""
+        self.size = size
+        self.pending = <char*> malloc((2 * MAX_LEVELS + 2 + RUN) * size)
+        if self.pending == NULL:
+            raise MemoryError()
+        self.prefix = self.pending + MAX_LEVELS * size
+        self.node = self.prefix + MAX_LEVELS * size
+        self.after = self.node + size
+        self.parts = self.after + size
+        return 0
+
+    def open_pages(self, int bits, load):
+        """Before the first rows.
+
+        bits : a page has 2^bits rows
+        load : ``load(start, stop)`` gives (columns, valid, first): arrays that hold these rows, of
+            which item 0 is row `first`
+        """
+        self.bits, self.load = bits, load
+
+    def attach(self, columns, valid, int64_t first):
+        """The rows from `first` on: those that have not been inside yet, at least."""
+        self.tail, self.tail_first = (columns, valid, first), first
+        self.bind(columns, valid, first)
+
+    def bind(self, columns, valid, int64_t first):
+        """`lift` takes rows from here."""
+        Kernel.attach(self, columns, valid, first)
+
+    @property
+    def nbytes(self):
+        """Bytes held."""
+        return ((2 * MAX_LEVELS + 2 + RUN) + self.page_room + self.head_room) * <int64_t> self.size
+
+    # ------------------------------------------------------------------------------ windows
+
+    cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil:
+        cdef int64_t i = start, run, j, failed
+        self.scan.lo = lo
+        self.scan.hi = hi
+        self.counts = self.counter.counts_from(start)
+        while i < start + n:
+            run = min(start + n - i, <int64_t> RUN)
+            for j in range(run):
+                self.move(lo[i + j], hi[i + j])
+                self.answer(self.parts + j * <int64_t> self.size)
+            failed = self.lower(i, run)
+            if failed >= 0:
+                return failed
+            i += run
+        return -1
+
+    cdef void restart(self, int64_t row) noexcept nogil:
+        """An empty window: positions begin anew with this row. (The pages of the old ones stay where
+        they are, so that `restore` can go back.)"""
+        self.page_origin = min(self.page_origin - (self.back >> self.bits), <int64_t> 0)
+        self.base = row
+        self.front = self.back = self.first_page = 0
+        self.split = self.head_split = -1
+
+    cdef int move(self, int64_t lo, int64_t hi) except -1 nogil:
+        """Make the window [lo, hi); neither ever falls."""
+        cdef int64_t row
+        if lo >= self.base + self.back:
+            self.restart(lo)
+        elif lo > self.base + self.front:
+            self.front = lo - self.base
+            if self.front >= self.split:
+                self.split = -1
+        for row in range(self.base + self.back, hi):
+            self.insert(row)
+        if self.split < 0 and self.front < self.back:
+            self.find_split()
+        return 0
+
+    cdef int insert(self, int64_t row) except -1 nogil:
+        """One row more, and every node that it completes."""
+        cdef int64_t start = self.back, run, rest
+        cdef int level = 0
+        self.lift(self.node, row)
+        self.back += 1
+        if self.bits == 0:
+            self.put_page(start)
+        # A node whose left half has begun to leave is never asked for.
+        while (start >> level) & 1 and start - (<int64_t> 1 << level) >= self.front:
+            self.combine(self.node, self.pending + level * self.size, self.node)
+            start -= <int64_t> 1 << level
+            level += 1
+            if level >= self.bits:
+                self.put_page(start >> self.bits)
+        memcpy(self.pending + level * self.size, self.node, self.size)
+        if self.split < 0:
+            return 0
+        run = self.back - self.split
+        if run & self.split:    # there is a better split point now
+            self.split = -1
+            return 0
+        rest = run & (run - 1)
+        if rest:
+            self.combine(self.prefix + level * self.size, self.prefix + lowest_bit(rest) * self.size, self.node)
+        else:
+            memcpy(self.prefix + level * self.size, self.node, self.size)
+        return 0
+
+    cdef int find_split(self) noexcept nogil:
+        """The position in (front, back] that is divisible by the largest power of two; the prefixes
+        from there on are made of the newest nodes."""
+        cdef int top = highest_bit(self.front ^ self.back), level, above = -1
+        cdef int64_t rest
+        self.split = (self.back >> top) << top
+        rest = self.back - self.split
+        while rest:
+            level = highest_bit(rest)
+            if above < 0:
+                memcpy(self.prefix + level * self.size, self.pending + level * self.size, self.size)
+            else:
+                self.combine(self.prefix + level * self.size, self.prefix + above * self.size,
+                             self.pending + level * self.size)
+            above = level
+            rest ^= <int64_t> 1 << level
+        return 0
+
+    cdef int answer(self, char* out) except -1 nogil:
+        """The aggregate of the window."""
+        cdef char* suffix
+        if self.front == self.back:
+            self.clear(out)
+            return 0
+        if (self.head_split != self.split or self.front >= self.head_end
+                or self.front < self.head_front):
+            self.build_head()
+        suffix = self.head + (self.front - self.head_front) * <int64_t> self.size
+        if self.back == self.split:
+            memcpy(out, suffix, self.size)
+        else:
+            self.combine(out, suffix, self.prefix + lowest_bit(self.back - self.split) * self.size)
+        return 0
+
+    # --------------------------------------------------------------------------- the front
+
+    cdef int build_head(self) except -1 nogil:
+        """Suffixes from the rows from the front on to the end of their page, or to the split."""
+        cdef int64_t front = self.front, end = min(((front >> self.bits) + 1) << self.bits, self.split)
+        cdef bint is_here = self.base + front >= self.tail_first
+        self.head_split = -1
+        self.have_room(end - front)
+        if not is_here:
+            with gil:
+                self.read(self.base + front, self.base + end)
+        self.fill_head(front, end)
+        if not is_here:
+            with gil:
+                self.bind(*self.tail)
+        self.head_front, self.head_end, self.head_split = front, end, self.split
+        return 0
+
+    cdef int have_room(self, int64_t rows) except -1 nogil:
+        cdef char* head
+        if rows > self.head_room:
+            head = <char*> realloc(self.head, rows * self.size)
+            if head == NULL:
+                with gil:
+                    raise MemoryError(f"a page of {rows} rows")
+            self.head, self.head_room = head, rows
+        return 0
+
+    cdef int read(self, int64_t start, int64_t stop) except -1:
+        columns, valid, first = self.load(start, stop)
+        self.bind(columns, valid, first)
+        return 0
+
+    cdef int fill_head(self, int64_t front, int64_t end) noexcept nogil:
+        cdef size_t size = self.size
+        cdef char* slot = self.head
+        cdef int64_t i, left, m, after
+        cdef int level
+        # First the newest node that begins with each row,
+        for i in range(front, end):
+            self.lift(slot + (i - front) * <int64_t> size, self.base + i)
+            memcpy(self.node, slot + (i - front) * <int64_t> size, size)
+            left, level = i, 0
+            while (left >> level) & 1 and left - (<int64_t> 1 << level) >= front:
+                left -= <int64_t> 1 << level
+                self.combine(self.node, slot + (left - front) * <int64_t> size, self.node)
+                memcpy(slot + (left - front) * <int64_t> size, self.node, size)
+                level += 1
+        # and then, from right to left, the suffixes.
+        if end < self.split:
+            self.fold_pages(end, self.after)
+        for m in range(end - 1, front - 1, -1):
+            level = highest_bit(end - m)
+            if m:
+                level = min(level, lowest_bit(m))
+            after = m + (<int64_t> 1 << level)
+            if after < end:
+                self.combine(slot + (m - front) * <int64_t> size, slot + (m - front) * <int64_t> size,
+                             slot + (after - front) * <int64_t> size)
+            elif end < self.split:
+                self.combine(slot + (m - front) * <int64_t> size, slot + (m - front) * <int64_t> size,
+                             self.after)
+        if end < self.split and front & ((<int64_t> 1 << self.bits) - 1) == 0:
+            self.fold_pages(front, slot)    # its node may be larger than the page
+        return 0
+
+    cdef int fold_pages(self, int64_t front, char* out) noexcept nogil:
+        """The suffix from the beginning of a page, before the split."""
+        cdef int64_t[MAX_LEVELS] start
+        cdef int64_t at = front
+        cdef int n = 0, level
+        while at < self.split:
+            start[n] = at
+            n += 1
+            level = highest_bit(self.split - at)
+            if at:
+                level = min(level, lowest_bit(at))
+            at += <int64_t> 1 << level
+        memcpy(out, self.page_at(start[n - 1] >> self.bits), self.size)
+        while n > 1:
+            n -= 1
+            self.combine(out, self.page_at(start[n - 1] >> self.bits), out)
+        return 0
+
+    # ---------------------------------------------------------------------------- the pages
+
+    cdef char* page_at(self, int64_t page) noexcept nogil:
+        return self.pages + (page - self.page_origin) * <int64_t> self.size
+
+    cdef int put_page(self, int64_t page) except -1 nogil:
+        """`node` is the newest that begins with this page."""
+        cdef int64_t room
+        cdef char* pages
+        if page < self.first_page:
+            return 0
+        if page - self.page_origin >= self.page_room:
+            room = 2 * (page - self.page_origin) + 4
+            pages = <char*> realloc(self.pages, room * self.size)
+            if pages == NULL:
+                with gil:
+                    raise MemoryError(f"a window of {page} pages")
+            self.pages, self.page_room = pages, room
+        memcpy(self.page_at(page), self.node, self.size)
+        return 0
+
+    cdef int64_t live_pages(self) noexcept nogil:
+        return max((self.back >> self.bits) - self.first_page, <int64_t> 0)
+
+    def let_go(self, int64_t least=FEW_PAGES):
+        """Pages before the front are needed no more: `restore` will not go back behind it.
+
+        least : their places are given back when they are so many, and most of all
+        """
+        cdef int64_t gone, live
+        self.first_page = max(self.first_page, self.front >> self.bits)
+        gone, live = self.first_page - self.page_origin, self.live_pages()
+        if gone >= least and (gone >= live or least == 0):
+            if live:
+                memmove(self.pages, self.page_at(self.first_page), live * self.size)
+            self.page_origin = self.first_page
+
+    def rest(self):
+        """Give back what can be made again when it is needed."""
+        free(self.head)
+        self.head = NULL
+        self.head_room = 0
+        self.head_split = -1
+
+    # ------------------------------------------------------------------------- save, restore
+
+    def save(self):
+        """Where it stands, as bytes, the pages not included: for `restore`, as long as `let_go` has not
+        been called since."""
+        cdef int64_t[5] told
+        cdef int level
+        told[0], told[1], told[2] = self.base, self.front, self.back
+        told[3], told[4] = self.first_page, self.page_origin
+        saved = [PyBytes_FromStringAndSize(<const char*> told, sizeof(told))]
+        for level in range(MAX_LEVELS):
+            if (self.back >> level) & 1:
+                saved.append(PyBytes_FromStringAndSize(self.pending + level * self.size, self.size))
+        return b"".join(saved)
+
+    def restore(self, bytes saved):
+        """Stand where `save` was called."""
+        cdef int64_t[5] told
+        cdef const char* at = PyBytes_AS_STRING(saved) + sizeof(told)
+        cdef int64_t page
+        cdef int level
+        if len(saved) < <Py_ssize_t> sizeof(told):
+            raise ValueError("a kernel's state is cut short")
+        memcpy(told, PyBytes_AS_STRING(saved), sizeof(told))
+        if len(saved) != <Py_ssize_t> (sizeof(told) + bin(told[2]).count("1") * self.size):
+            raise ValueError("a kernel's state has another size")
+        if not 0 <= told[1] <= told[2] or not told[4] <= told[3] <= (told[1] >> self.bits) or told[3] < 0:
+            raise ValueError("a kernel's state has positions that make no sense")
+        self.base, self.front, self.back = told[0], told[1], told[2]
+        self.first_page, self.page_origin = told[3], told[4]
+        self.split = self.head_split = -1
+        for level in range(MAX_LEVELS):
+            if (self.back >> level) & 1:
+                memcpy(self.pending + level * self.size, at, self.size)
+                at += self.size
+                # It has been the newest node of its page again from here on.
+                page = ((self.back >> (level + 1)) << (level + 1)) >> self.bits
+                if level >= self.bits and self.first_page <= page:
+                    memcpy(self.node, self.pending + level * self.size, self.size)
+                    self.put_page(page)
+        if self.front < self.back:
+            self.find_split()
+
+    def to_parts(self):
+        """All that it holds, as two bytes objects: for `fill`."""
+        cdef int64_t live
+        self.let_go(0)
+        live = self.live_pages()
+        pages = PyBytes_FromStringAndSize(self.page_at(self.first_page) if live else NULL, live * self.size)
+        return self.save(), pages
+
+    def fill(self, bytes saved, bytes pages):
+        """What `to_parts` gave.
+
+        Raises
+        ------
+        ValueError
+            They are damaged, or of another kernel.
+        """
+        cdef int64_t live, i
+        self.restore(saved)
+        live = self.live_pages()
+        if self.page_origin != self.first_page or len(pages) != live * <Py_ssize_t> self.size:
+            raise ValueError("a kernel's pages are not as many as its rows ask for")
+        for i in range(live):
+            memcpy(self.node, PyBytes_AS_STRING(pages) + i * <int64_t> self.size, self.size)
+            self.put_page(self.first_page + i)
+
+    # ----------------------------------------------------------------- what subclasses replace
+
+    cdef void clear(self, void* part) noexcept nogil:
+        """The partial of no row."""
+
+    cdef void lift(self, void* part, int64_t row) noexcept nogil:
+        """That of a row which is bound; of a null, that of no row."""
+
+    cdef void combine(self, void* out, const void* a, const void* b) noexcept nogil:
+        """out = a · b; it may be either."""
+
+    cdef int64_t lower(self, int64_t window, int64_t n) noexcept nogil:
+        """The answers of n windows from their `parts`; the first that does not fit its type, or -1."""
+        return -1

@@ -1,0 +1,304 @@
+"""PagedTrack: the window state of one key whose rows are in pages, all but the newest on a store.
+
+As a track (`mta.track`), it takes rows in order and answers windows; but it keeps only the newest
+rows, and its kernels read the oldest ones again when the front comes to them. SlideM, 2013.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mta._kernel import Counter, Kernel
+from mta._leaving import LeavingFloats, LeavingInts
+from mta._paged import GivenCounter
+from mta._paged_kernels import (
+    PagedExtremes,
+    PagedHalves,
+    PagedPlaces,
+    PagedSpreads,
+    PagedSums,
+)
+from mta.engine import Ints, Ticks
+from mta.errors import SpecError, StoreError
+from mta.frames import Column
+from mta.kernels import Columns, answers_rows, make_kernel
+from mta.paged_rows import MakeRepository, PagedRows, Told
+from mta.plan import Input, Output, Plan, State
+from mta.repository import Repository
+from mta.push import EVER
+from mta.rows import Chunk, Mask
+from mta.slider import KeyedAnswers, Slider
+from mta.specs import Rolling
+from mta.track import Place, Track, Windows
+
+_LEAST, _GREATEST = -(2**63), 2**63 - 1
+_HALVES = ("powers", "pairs", "weighted", "products", "runs")
+_SERVED = ("sum", "min", "max", "moments", "ends", "arg", *_HALVES)
+
+
+def check_spillable(spec: Rolling, plan: Plan) -> None:
+    """Refuse what has no window larger than memory.
+
+    Raises
+    ------
+    SpecError
+        Naming the answer, or the argument.
+    """
+    if spec.lateness is not None and spec.lateness.mode == "revise":
+        raise SpecError("memory: late rows that revise are put between rows that a store has")
+    for output in plan.outputs:
+        state = output.state
+        if state is None:
+            continue
+        shown = f"memory: {output.name} = {output.aggregate!r}"
+        if state.name not in _SERVED:
+            raise SpecError(f"{shown} needs all rows of its window at hand")
+        if state.name == "sum" and state.numerics == "fast":
+            raise SpecError(f"{shown}: numerics='fast' is for rows at hand; take another")
+
+
+def check_values(plan: Plan, columns: Columns) -> None:
+    """Refuse columns whose values have no place in a block.
+
+    Raises
+    ------
+    SpecError
+        Naming the answer and the column.
+    """
+    for output in plan.outputs:
+        if output.state is None or not answers_rows(output.aggregate):
+            continue
+        column = columns[output.aggregate.columns[0]]
+        if column.values is None:
+            raise SpecError(
+                f"memory: {output.name} = {output.aggregate!r}: values of column {column.name!r} "
+                f"({column.dtype}) can't be kept on a store; numbers, booleans and times can"
+            )
+
+
+def make_paged_kernel(
+    state: State, outputs: list[Output], columns: Columns, counter: Counter
+) -> Kernel:
+    """A kernel that answers these outputs of one state, over rows in pages."""
+    aggs = [output.needed for output in outputs]
+    sources = [columns[feed.column].source for feed in state.feeds]
+    if state.name in _HALVES:
+        return PagedHalves(counter, make_kernel(state, outputs, columns, counter))
+    if state.name in ("ends", "arg"):
+        wanted = [a.fn if state.name == "ends" or a.others else _back(a.fn) for a in aggs]
+        return PagedPlaces(counter, sources[0] if sources else None, state.nan, wanted)
+    if state.name == "moments":
+        wanted = [(a.fn, a.ddof) for a in aggs]
+        return PagedSpreads(counter, "moments", sources[0], "propagate", wanted)
+    if state.name in ("min", "max"):
+        wanted = [(state.name, 0) for _ in aggs]
+        return PagedExtremes(counter, state.name, sources[0], state.nan, wanted)
+    return _sum_kernel(state, [(a.fn, 0) for a in aggs], sources[0], counter, outputs)
+
+
+def _back(fn: str) -> str:
+    """Without a second column the answer is a distance, not a row."""
+    return fn.replace("arg", "back")
+
+
+def _sum_kernel(
+    state: State, wanted: Any, source: str, counter: Counter, outputs: list[Output]
+) -> Kernel:
+    if source != "float":
+        kernel = LeavingInts(counter, source, wanted, state.overflow)
+        kernel.least = min(output.need for output in outputs)
+        return kernel
+    if state.numerics == "exact":
+        return LeavingFloats(counter, wanted)
+    return PagedSums(counter, "sum", source, "propagate", wanted)
+
+
+class PagedPlace(NamedTuple):
+    """How far a track has come, and its kernels."""
+
+    place: Place
+    kernels: list[bytes] | None
+
+
+class PagedTrack(Track):
+    """One key's windows, larger than memory.
+
+    make : makes the repository of its rows
+    leave : is told the repository when it is needed no more
+
+    Memory: the newest rows (a block of them, and those that wait for an answer), the pool of the
+    repository, and of each aggregate one partial for every page of the window and a page of them.
+    """
+
+    def __init__(
+        self, spec: Rolling, plan: Plan, ticks: Ticks, make: MakeRepository,
+        leave: Callable[[Repository], None],
+    ) -> None:  # fmt: skip
+        super().__init__(spec, plan, ticks)
+        self._make, self._leave = make, leave
+        self._stored: PagedRows | None = None  # made when the types of the columns are known
+        self.failure: StoreError | None = None  # of the store, once a call had its answers
+
+    @property
+    def stored(self) -> PagedRows:
+        """The rows that have left the tail, and how to read them."""
+        if self._stored is None:
+            check_values(self.plan, self.rows.columns())
+            self._stored = self._make_stored(None)
+        return self._stored
+
+    def _make_stored(self, told: Told | None) -> PagedRows:
+        return PagedRows(self.plan, not self.over_rows, self.rows, self.times, self._make, told)
+
+    @property
+    def kept(self) -> int:
+        return self.received - (self.rows.first if self._stored is None else self._stored.first)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its rows and partials in memory, about."""
+        if self._stored is None:
+            return 0
+        kernels = [] if self.slider is None else list(self.slider.kernels.values())
+        return self._stored.nbytes + sum(kernel.nbytes for kernel in kernels)
+
+    # ------------------------------------------------------------------------------ answers
+
+    def take(
+        self, ts: Ints | None, chunk: Chunk, final: bool, known: int | None, picked: Mask | None
+    ) -> Windows:
+        """As of every track; but where windows begin among the rows that are stored is found once
+        they are answered."""
+        front = self.lo
+        self.lo = max(front, self.rows.first)
+        windows = super().take(ts, chunk, final, known, picked)
+        self.lo = front
+        return windows
+
+    def _edges(self, times: Ints) -> Ints:
+        """The least times that windows of rows at these times may hold."""
+        assert self.ticks.range is not None
+        back = min(self.ticks.range + self.ticks.lag, _GREATEST) - (not self.sides[0])
+        fits = times >= _LEAST + back if back > 0 else times <= _GREATEST + back
+        return np.where(fits, times - back, _LEAST if back > 0 else _GREATEST)
+
+    def answer(self, windows: Windows, answers: KeyedAnswers) -> None:
+        """As of every track; those windows together that begin in one block."""
+        while len(windows.at):
+            n = self._find_fronts(windows)
+            run = Windows(windows.at[:n], windows.lo[:n], windows.hi[:n])
+            windows = Windows(windows.at[n:], windows.lo[n:], windows.hi[n:])
+            for source, counter in self._awake().counters.items():
+                assert isinstance(counter, GivenCounter)
+                counter.give(self._counts(source, run))
+            super().answer(run, answers)
+            self.lo = int(run.lo[-1])
+
+    def _find_fronts(self, windows: Windows) -> int:
+        """How many of these windows, the next ones, begin in one block; where they begin becomes
+        known."""
+        lo, end = windows.lo, self.stored.end
+        if self.over_rows or self.ticks.range is None:
+            if not self.over_rows:  # everything so far
+                lo[:] = self.lo
+            block = int(lo[0]) // self.stored.block_rows
+            return int(lo.searchsorted((block + 1) * self.stored.block_rows if lo[0] < end else EVER))
+        if self.lo >= end or lo[0] > end:
+            return len(lo)
+        # Of those that begin in the tail it is known already; of others, that it is not there.
+        behind = lo[: int(lo.searchsorted(end, side="right"))]
+        times = self.times.view()[windows.at[: len(behind)] - self.times.first]
+        fronts = self.stored.fronts(self._edges(times), self.lo)
+        behind[: len(fronts)] = np.minimum(fronts, windows.hi[: len(fronts)])
+        return len(fronts) if len(fronts) < len(behind) or fronts[-1] < end else len(lo)
+
+    def _counts(self, source: Input | None, windows: Windows) -> Ints:
+        """The rows that count in every window."""
+        if source is None or self.rows.valid(source) is None or not len(windows.at):
+            return windows.hi - windows.lo
+        before = self.stored.counts_before(source, windows.hi)
+        counts: Ints = before - self.stored.counts_before(source, windows.lo)
+        return counts
+
+    def _taken(self, column: Column, rows: Ints) -> tuple[Column, Ints]:
+        found, places = np.unique(rows[rows >= 0], return_inverse=True)
+        at = np.zeros(len(rows), np.int64)
+        at[rows >= 0] = places
+        if not len(found):  # no window has a row: any will do
+            found = np.array([self.received - 1])
+        return self.stored.values(column, found), at
+
+    def _awake(self) -> Slider:
+        if self.slider is None:
+            self.slider = Slider(self.plan, self.rows.columns(), make_paged_kernel, GivenCounter)
+            for state, kernel in self.slider.kernels.items():
+                # A page is about a block.
+                bits = max(self.stored.block_rows.bit_length() - 1, 1)
+                kernel.open_pages(bits, self.stored.loader(state))
+        return self.slider
+
+    def sleep(self) -> None:
+        for kernel in [] if self.slider is None else self.slider.kernels.values():
+            kernel.rest()
+
+    # ------------------------------------------------------------------------- letting go
+
+    def settle(self, now: int | None = None) -> None:
+        """Move rows to the store, and let go of what no later window can need.
+
+        What the store fails at is done the next time; `failure` says so.
+        """
+        for kernel in [] if self.slider is None else self.slider.kernels.values():
+            kernel.let_go()
+        if self.picked is not None:
+            self.picked.drop_to(self.answered)
+        self.failure = None
+        try:
+            self.stored.take_in(min(self.hi, self.answered - 1))
+            self.stored.let_go(self.lo)
+        except StoreError as error:
+            self.failure = error
+
+    def forget(self) -> None:
+        if self._stored is not None:
+            self._leave(self._stored.repository)
+
+    # ------------------------------------------------------------------------- all or nothing
+
+    def place(self) -> Any:
+        kernels = None if self.slider is None else self.slider.kernels.values()
+        return PagedPlace(self.where(), kernels and [kernel.save() for kernel in kernels])
+
+    def where(self) -> Place:
+        return Place(self.received, self.answered, self.lo, self.hi)
+
+    def go_back(self, place: Any) -> None:
+        slider = self.slider
+        super().go_back(place.place)
+        if slider is not None and place.kernels is not None:
+            for kernel, saved in zip(slider.kernels.values(), place.kernels, strict=True):
+                kernel.restore(saved)
+            self.slider = slider
+
+    # ----------------------------------------------------------------------------- recovery
+
+    def to_parts(self) -> tuple[list[bytes], dict[bytes, bytes | None]]:
+        """All but the tail, and the batch that is to be written with it; then say `wrote`."""
+        parts, batch = self.stored.to_parts()
+        for kernel in self._awake().kernels.values():
+            parts += kernel.to_parts()
+        return parts, batch
+
+    def wrote(self) -> None:
+        """The batch is on the store."""
+        self.stored.repository.wrote()
+
+    def fill(self, parts: Iterator[bytes]) -> None:
+        """Take what `to_parts` gave; the tail is here already. ValueError: it is damaged."""
+        self._stored = self._make_stored(Told(int(next(parts)), [next(parts), next(parts)]))
+        self._stored.fill(parts)
+        for kernel in self._awake().kernels.values():
+            kernel.fill(next(parts), next(parts))

@@ -1,0 +1,179 @@
+"""Spill: where a stream keeps the rows that do not fit in its memory, and how it finds them again."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from typing import Any, NamedTuple
+
+from mta.errors import SpecError
+from mta.paged_rows import MakeRepository, Told
+from mta.repository import Repository
+from mta.row_blocks import Layout
+from mta.sizes import parse_bytes
+from mta.stores import Store, open_store
+from mta.stores.background import BackgroundStore
+from mta.stores.files import FileStore
+
+LARGEST_BLOCK = 65536
+LEAST_BLOCK = 2048
+# Of each key: the rows that are filling a block, the block that was filled last, and the two in
+# which its window begins.
+BLOCKS_OF_A_KEY = 4
+_BEHIND = 4  # blocks that wait to be written
+
+
+class SpillStats(NamedTuple):
+    """What a stream has written and read since it was opened, and what it holds."""
+
+    written: int  # blocks
+    read: int
+    hits: int  # blocks that a window came to and that were in memory
+    misses: int
+    expected: float  # requests by formula 3.1, for the rows that have come to the store and left it
+    stored: int  # blocks in use on the store
+    memory: int  # bytes of rows and partial aggregates in this process, about
+    repositories: int
+
+    @property
+    def requests(self) -> int:
+        """Reads and writes."""
+        return self.written + self.read
+
+
+class Spill:
+    """A store for the rows of one stream, whose keys have a repository each.
+
+    memory : for the rows of all keys, bytes or text
+    store : a `mta.stores.Store`, or a URL; None: files in a temporary folder, gone with the stream
+    name : of the stream; several may share a store
+    block : bytes of a block; None: what suits the memory
+    """
+
+    def __init__(
+        self, memory: int | str, store: Store | str | None, name: str, block: int | None
+    ) -> None:
+        self.memory = parse_bytes(memory, "memory")
+        if self.memory < BLOCKS_OF_A_KEY * LEAST_BLOCK:
+            least = BLOCKS_OF_A_KEY * LEAST_BLOCK
+            raise SpecError(f"memory: {least} bytes at least, not {memory!r}")
+        if not name or "/" in name:
+            raise SpecError(f"name: text without a slash is needed, not {name!r}")
+        self.name, self.block = name, block
+        self.lasts = store is not None  # the rows outlive this process
+        self.owns = not isinstance(store, Store)
+        self.store = store if isinstance(store, Store) else self._open(store)
+        self.is_open = True
+        self.due = False  # a newer header would free many blocks
+        self.live: list[Repository] = []
+        self._opened: dict[Repository, int] = {}  # rows that had come and left by then
+        self._past = [0.0] * 5  # what repositories that are gone had counted
+        self._gone: list[bytes] = []  # keys that are to go with the next header
+
+    def _open(self, url: str | None) -> Store:
+        if url is not None:
+            return BackgroundStore(open_store(url, background=False), buffer=_BEHIND)
+        folder = tempfile.mkdtemp(prefix="mta-")
+        weakref.finalize(self, shutil.rmtree, folder, True)
+        return BackgroundStore(FileStore(folder, sync="never"), buffer=_BEHIND)
+
+    # ------------------------------------------------------------------------ repositories
+
+    def maker(self, serial: int, keyed: bool) -> MakeRepository:
+        """What makes the repository of a key.
+
+        keyed : there may be others
+        """
+
+        def make(columns: dict[str, str], marks: list[str], told: Told | None) -> Repository:
+            block, pool = self._sizes(keyed)
+            layout = Layout(columns, block, marks)
+            # Blocks of 2^n rows are the pages of kernels, which read one for each.
+            block = layout.bytes_of(1 << (layout.rows.bit_length() - 1))
+            made = Repository(
+                columns, self.store, f"{self.name}.{serial}", pool=pool, marks=marks,
+                block=block if told is None else told.block, outer=self._note_due,
+                told=None if told is None else told.parts,
+            )  # fmt: skip
+            self.live.append(made)
+            self._opened[made] = made.back + made.front
+            return made
+
+        return make
+
+    def _sizes(self, keyed: bool) -> tuple[int, int]:
+        """Bytes of a block, and how many a repository may have in memory."""
+        share = self.memory // (BLOCKS_OF_A_KEY * (len(self.live) + 1 if keyed else 1))
+        block = self.block or max(LEAST_BLOCK, min(LARGEST_BLOCK, share))
+        least = BLOCKS_OF_A_KEY - 1
+        return block, least if keyed else max(least, self.memory // block - 1)
+
+    def _note_due(self) -> None:
+        self.due = True
+
+    def leave(self, repository: Repository) -> None:
+        """A repository is needed no more."""
+        self._gone += repository.all_keys()
+        self._past = [a + b for a, b in zip(self._past, self._counted(repository), strict=True)]
+        self.live.remove(repository)
+        del self._opened[repository]
+
+    # ----------------------------------------------------------------------------- the header
+
+    def read_header(self) -> bytes | None:
+        """What `write_header` wrote last; None: nothing."""
+        return self.store.get(self._header_key())
+
+    def write_header(self, header: bytes, batch: dict[bytes, bytes | None]) -> None:
+        """Write a header, and the blocks that it names, as one batch.
+
+        Raises
+        ------
+        StoreError
+            They could not be written; the header before is still there.
+        """
+        gone = dict.fromkeys(self._gone)
+        self.store.write({**batch, **gone, self._header_key(): header})
+        self._gone, self.due = [], False
+
+    def take_off(self) -> None:
+        """Take blocks off the store that no window needs, where no header names them.
+
+        Raises
+        ------
+        StoreError
+            They are still there.
+        """
+        for repository in self.live:
+            repository.take_off()
+        self.store.delete_many(self._gone)
+        self._gone, self.due = [], False
+
+    def close(self) -> None:
+        """Close the store, if it is not the caller's."""
+        self.is_open = False
+        if self.owns:
+            self.store.close()
+
+    def _header_key(self) -> bytes:
+        return f"{self.name}/header".encode()
+
+    # --------------------------------------------------------------------------------- stats
+
+    def _counted(self, repository: Repository) -> list[float]:
+        passed = repository.back + repository.front - self._opened[repository]
+        return [*repository.stats()[:4], passed / repository.layout.rows]
+
+    def stats(self, memory: int) -> SpillStats:
+        """Counts since it was opened.
+
+        memory : bytes of rows and partials that tracks hold
+        """
+        counted = [self._past, *map(self._counted, self.live)]
+        *whole, expected = (sum(column) for column in zip(*counted, strict=True))
+        stored = sum(repository.stats().stored for repository in self.live)
+        written, read, hits, misses = map(int, whole)
+        return SpillStats(
+            written, read, hits, misses, expected, stored, memory, len(self.live)
+        )

@@ -1,0 +1,168 @@
+"""StoredRollingStream: trailing windows larger than memory over rows that are pushed. SlideM, 2013.
+
+What a `RollingStream` does, with the same doubles; but of the rows of a key only the newest and the
+oldest of its window are in memory (`mta.paged`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from mta.errors import SnapshotError
+from mta.paged import PagedTrack, check_spillable
+from mta.snapshot import refusing_damage, seal, unseal
+from mta.specs import Rolling
+from mta.spill import Spill, SpillStats
+from mta.stores import Store
+from mta.stream import RollingStream
+from mta.stream_state import fill_stream, stream_parts
+from mta.track import Track
+
+
+class StoredRollingStream(RollingStream):
+    """Pushes rows through a rolling spec, in bounded memory; see ``Rolling.stream``, which makes it.
+
+    What the store fails at once a push has its answers (rows that are to leave memory) is tried
+    again by the next push. That one raises what was wrong and takes nothing in, and after it all
+    goes on as before; rows are neither lost nor counted twice.
+    """
+
+    snapshot_kind = "stream on a store"
+
+    def __init__(
+        self, spec: Rolling, memory: int | str, store: Store | str | None, name: str,
+        block: int | None,
+    ) -> None:  # fmt: skip
+        super().__init__(spec)
+        check_spillable(spec, self.plan)
+        self.spill = Spill(memory, store, name, block)
+        try:
+            self._open()
+        except BaseException:
+            self.spill.close()
+            raise
+
+    # ----------------------------------------------------------------------- the calls
+
+    def push(self, data: Any) -> Any:
+        """As that of ``RollingStream``.
+
+        Raises
+        ------
+        StoreError
+            The store has failed. Nothing of the push has been taken in.
+        """
+        self._raise_failures()
+        answers = super().push(data)
+        if self.spill.due:
+            self._write()
+        return answers
+
+    def flush(self) -> None:
+        """Returns when all that was pushed is durable: whatever happens to the process, a stream
+        that is opened by this name goes on from here, and ``received`` says after which row.
+
+        Cost: the newest rows of every key, and its partial aggregates, are written.
+
+        Raises
+        ------
+        StoreError
+            It is not durable; what was flushed before still is.
+        """
+        self._raise_failures()
+        if self.spill.lasts:
+            self._write()
+            self.spill.store.flush()
+
+    def close(self) -> None:
+        """`flush`, and close the store if it was given by its URL. A second close does nothing."""
+        if self.spill.is_open:
+            self.flush()
+            self.spill.close()
+
+    def __enter__(self) -> StoredRollingStream:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def stats(self) -> SpillStats:
+        """Blocks written and read, what formula 3.1 expects, what is on the store and in memory."""
+        return self.spill.stats(sum(track.nbytes for track in self._tracks()))
+
+    def to_bytes(self) -> bytes:
+        """Refused: the stream is on its store. See `flush`.
+
+        Raises
+        ------
+        SnapshotError
+            Always.
+        """
+        raise SnapshotError(
+            f"to_bytes: the rows are on {self.spill.store!r}; flush() the stream, and open it "
+            f"again by its name, {self.spill.name!r}"
+        )
+
+    # ------------------------------------------------------------------------------- tracks
+
+    def _paged(self) -> Callable[[int], Track]:
+        assert self.ticks is not None
+        ticks, keyed = self.ticks, bool(self.spec.by)
+
+        def make(serial: int) -> Track:
+            return PagedTrack(
+                self.spec, self.plan, ticks, self.spill.maker(serial, keyed), self.spill.leave
+            )
+
+        return make
+
+    def _tracks(self) -> list[PagedTrack]:
+        states = [] if self.keyed is None else self.keyed.tracks.values()
+        return [state.track for state in states if isinstance(state.track, PagedTrack)]
+
+    def _raise_failures(self) -> None:
+        """What the store failed at after the last call is tried again, and then told."""
+        failed = [(track, track.failure) for track in self._tracks() if track.failure is not None]
+        for track, _ in failed:
+            track.settle()
+        for _, failure in failed:
+            assert failure is not None
+            raise failure
+
+    # ----------------------------------------------------------------------------- recovery
+
+    def _write(self) -> None:
+        """A header with all that is in memory, and the blocks that it names; or, where nothing is
+        to outlive this process, only take off what is needed no more."""
+        if not self.spill.lasts:
+            self.spill.take_off()
+            return
+        parts: list[bytes] = []
+        batch: dict[bytes, bytes | None] = {}
+        tracks = self._tracks()
+        for track in tracks:
+            mine, blocks = track.to_parts()
+            parts += mine
+            batch |= blocks
+        stream = stream_parts(self)
+        sizes = json.dumps([len(stream), len(parts)]).encode()
+        header = seal(self.snapshot_kind, self.spec.identity(), [sizes, *stream, *parts])
+        self.spill.write_header(header, batch)
+        for track in tracks:
+            track.wrote()
+
+    def _open(self) -> None:
+        header = self.spill.read_header()
+        if header is None:
+            return
+        sizes, *parts = unseal(self.snapshot_kind, self.spec.identity(), header)
+        with refusing_damage():
+            of_stream, of_tracks = json.loads(sizes)
+            if len(parts) != of_stream + of_tracks:
+                raise ValueError("parts are missing")
+            fill_stream(self, parts[:of_stream])
+            left = iter(parts[of_stream:])
+            for track in self._tracks():
+                track.fill(left)
