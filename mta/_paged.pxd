@@ -53,6 +53,7 @@ cdef class PagedKernel(Kernel):
     cdef int move(self, int64_t lo, int64_t hi) except -1 nogil
     cdef int insert(self, int64_t row) except -1 nogil
     cdef int64_t live_pages(self) noexcept nogil
+    cdef int have_page(self, int64_t page) except -1 nogil
     cdef int put_page(self, int64_t page) except -1 nogil
     cdef char* page_at(self, int64_t page) noexcept nogil
     cdef int find_split(self) noexcept nogil

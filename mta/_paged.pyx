@@ -16,7 +16,7 @@ A front that jumps reads the page that it comes to and no other.
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memcpy, memmove
+from libc.string cimport memcpy, memmove, memset
 
 from mta._core cimport highest_bit, lowest_bit
 
@@ -154,8 +154,8 @@ cdef class PagedKernel(Kernel):
         cdef int level = 0
         self.lift(self.node, row)
         self.back += 1
-        if self.bits == 0:
-            self.put_page(start)
+        if self.back & ((<int64_t> 1 << self.bits) - 1) == 0:
+            self.have_page(start >> self.bits)
         # A node whose left half has begun to leave is never asked for.
         while (start >> level) & 1 and start - (<int64_t> 1 << level) >= self.front:
             self.combine(self.node, self.pending + level * self.size, self.node)
@@ -302,18 +302,24 @@ cdef class PagedKernel(Kernel):
 
     cdef int put_page(self, int64_t page) except -1 nogil:
         """`node` is the newest that begins with this page."""
+        if page >= self.first_page:
+            self.have_page(page)
+            memcpy(self.page_at(page), self.node, self.size)
+        return 0
+
+    cdef int have_page(self, int64_t page) except -1 nogil:
+        """A place for a page. (Of one that had begun to leave when it was full there is no node, and
+        none is asked for.)"""
         cdef int64_t room
         cdef char* pages
-        if page < self.first_page:
-            return 0
         if page - self.page_origin >= self.page_room:
             room = 2 * (page - self.page_origin) + 4
             pages = <char*> realloc(self.pages, room * self.size)
             if pages == NULL:
                 with gil:
                     raise MemoryError(f"a window of {page} pages")
+            memset(pages + self.page_room * self.size, 0, (room - self.page_room) * self.size)
             self.pages, self.page_room = pages, room
-        memcpy(self.page_at(page), self.node, self.size)
         return 0
 
     cdef int64_t live_pages(self) noexcept nogil:

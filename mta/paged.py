@@ -120,6 +120,7 @@ class PagedPlace(NamedTuple):
     """How far a track has come, and its kernels."""
 
     place: Place
+    entered: int
     kernels: list[bytes] | None
 
 
@@ -139,15 +140,14 @@ class PagedTrack(Track):
     ) -> None:  # fmt: skip
         super().__init__(spec, plan, ticks)
         self._make, self._leave = make, leave
+        self.entered = 0  # the row up to which kernels have had rows
         self._stored: PagedRows | None = None  # made when the types of the columns are known
         self.failure: StoreError | None = None  # of the store, once a call had its answers
 
     @property
     def stored(self) -> PagedRows:
         """The rows that have left the tail, and how to read them."""
-        if self._stored is None:
-            check_values(self.plan, self.rows.columns())
-            self._stored = self._make_stored(None)
+        assert self._stored is not None  # `take` has made it
         return self._stored
 
     def _make_stored(self, told: Told | None) -> PagedRows:
@@ -176,6 +176,9 @@ class PagedTrack(Track):
         self.lo = max(front, self.rows.first)
         windows = super().take(ts, chunk, final, known, picked)
         self.lo = front
+        if self._stored is None:
+            check_values(self.plan, self.rows.columns())
+            self._stored = self._make_stored(None)
         return windows
 
     def _edges(self, times: Ints) -> Ints:
@@ -195,7 +198,7 @@ class PagedTrack(Track):
                 assert isinstance(counter, GivenCounter)
                 counter.give(self._counts(source, run))
             super().answer(run, answers)
-            self.lo = int(run.lo[-1])
+            self.lo, self.entered = int(run.lo[-1]), int(run.hi[-1])
 
     def _find_fronts(self, windows: Windows) -> int:
         """How many of these windows, the next ones, begin in one block; where they begin becomes
@@ -257,7 +260,7 @@ class PagedTrack(Track):
             self.picked.drop_to(self.answered)
         self.failure = None
         try:
-            self.stored.take_in(min(self.hi, self.answered - 1))
+            self.stored.take_in(min(self.entered, self.answered - 1))
             self.stored.let_go(self.lo)
         except StoreError as error:
             self.failure = error
@@ -270,7 +273,8 @@ class PagedTrack(Track):
 
     def place(self) -> Any:
         kernels = None if self.slider is None else self.slider.kernels.values()
-        return PagedPlace(self.where(), kernels and [kernel.save() for kernel in kernels])
+        saved = kernels and [kernel.save() for kernel in kernels]
+        return PagedPlace(self.where(), self.entered, saved)
 
     def where(self) -> Place:
         return Place(self.received, self.answered, self.lo, self.hi)
@@ -278,6 +282,7 @@ class PagedTrack(Track):
     def go_back(self, place: Any) -> None:
         slider = self.slider
         super().go_back(place.place)
+        self.entered = place.entered
         if slider is not None and place.kernels is not None:
             for kernel, saved in zip(slider.kernels.values(), place.kernels, strict=True):
                 kernel.restore(saved)
@@ -288,6 +293,7 @@ class PagedTrack(Track):
     def to_parts(self) -> tuple[list[bytes], dict[bytes, bytes | None]]:
         """All but the tail, and the batch that is to be written with it; then say `wrote`."""
         parts, batch = self.stored.to_parts()
+        parts.append(str(self.entered).encode())
         for kernel in self._awake().kernels.values():
             parts += kernel.to_parts()
         return parts, batch
@@ -300,5 +306,6 @@ class PagedTrack(Track):
         """Take what `to_parts` gave; the tail is here already. ValueError: it is damaged."""
         self._stored = self._make_stored(Told(int(next(parts)), [next(parts), next(parts)]))
         self._stored.fill(parts)
+        self.entered = int(next(parts))
         for kernel in self._awake().kernels.values():
             kernel.fill(next(parts), next(parts))
