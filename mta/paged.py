@@ -7,13 +7,14 @@ rows, and its kernels read the oldest ones again when the front comes to them. S
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from mta._halves import HalvesKernel
 from mta._kernel import Counter, Kernel
-from mta._leaving import LeavingFloats, LeavingInts
-from mta._paged import GivenCounter
+from mta._leaving import LeavingFloats, LeavingInts, LeavingKernel
+from mta._paged import GivenCounter, PagedKernel
 from mta._paged_kernels import (
     PagedExtremes,
     PagedHalves,
@@ -27,8 +28,8 @@ from mta.frames import Column
 from mta.kernels import Columns, answers_rows, make_kernel
 from mta.paged_rows import MakeRepository, PagedRows, Told
 from mta.plan import Input, Output, Plan, State
-from mta.repository import Repository
 from mta.push import EVER
+from mta.repository import Repository
 from mta.rows import Chunk, Mask
 from mta.slider import KeyedAnswers, Slider
 from mta.specs import Rolling
@@ -36,6 +37,7 @@ from mta.track import Place, Track, Windows
 
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
 _HALVES = ("powers", "pairs", "weighted", "products", "runs")
+Paged = PagedKernel | LeavingKernel  # all kernels over rows in pages
 _SERVED = ("sum", "min", "max", "moments", "ends", "arg", *_HALVES)
 
 
@@ -86,10 +88,11 @@ def make_paged_kernel(
     aggs = [output.needed for output in outputs]
     sources = [columns[feed.column].source for feed in state.feeds]
     if state.name in _HALVES:
-        return PagedHalves(counter, make_kernel(state, outputs, columns, counter))
+        halves = cast(HalvesKernel, make_kernel(state, outputs, columns, counter))
+        return PagedHalves(counter, halves)
     if state.name in ("ends", "arg"):
-        wanted = [a.fn if state.name == "ends" or a.others else _back(a.fn) for a in aggs]
-        return PagedPlaces(counter, sources[0] if sources else None, state.nan, wanted)
+        places = [a.fn if state.name == "ends" or a.others else _back(a.fn) for a in aggs]
+        return PagedPlaces(counter, sources[0] if sources else None, state.nan, places)
     if state.name == "moments":
         wanted = [(a.fn, a.ddof) for a in aggs]
         return PagedSpreads(counter, "moments", sources[0], "propagate", wanted)
@@ -140,6 +143,7 @@ class PagedTrack(Track):
     ) -> None:  # fmt: skip
         super().__init__(spec, plan, ticks)
         self._make, self._leave = make, leave
+        self.look_up = self._look_up
         self.entered = 0  # the row up to which kernels have had rows
         self._stored: PagedRows | None = None  # made when the types of the columns are known
         self.failure: StoreError | None = None  # of the store, once a call had its answers
@@ -162,8 +166,12 @@ class PagedTrack(Track):
         """Bytes of its rows and partials in memory, about."""
         if self._stored is None:
             return 0
-        kernels = [] if self.slider is None else list(self.slider.kernels.values())
-        return self._stored.nbytes + sum(kernel.nbytes for kernel in kernels)
+        return self._stored.nbytes + sum(kernel.nbytes for kernel in self._kernels)
+
+    @property
+    def _kernels(self) -> list[Paged]:
+        kernels = [] if self.slider is None else self.slider.kernels.values()
+        return [cast(Paged, kernel) for kernel in kernels]
 
     # ------------------------------------------------------------------------------ answers
 
@@ -208,7 +216,9 @@ class PagedTrack(Track):
             if not self.over_rows:  # everything so far
                 lo[:] = self.lo
             block = int(lo[0]) // self.stored.block_rows
-            return int(lo.searchsorted((block + 1) * self.stored.block_rows if lo[0] < end else EVER))
+            return int(
+                lo.searchsorted((block + 1) * self.stored.block_rows if lo[0] < end else EVER)
+            )
         if self.lo >= end or lo[0] > end:
             return len(lo)
         # Of those that begin in the tail it is known already; of others, that it is not there.
@@ -226,7 +236,7 @@ class PagedTrack(Track):
         counts: Ints = before - self.stored.counts_before(source, windows.lo)
         return counts
 
-    def _taken(self, column: Column, rows: Ints) -> tuple[Column, Ints]:
+    def _look_up(self, column: Column, rows: Ints) -> tuple[Column, Ints]:
         found, places = np.unique(rows[rows >= 0], return_inverse=True)
         at = np.zeros(len(rows), np.int64)
         at[rows >= 0] = places
@@ -237,14 +247,13 @@ class PagedTrack(Track):
     def _awake(self) -> Slider:
         if self.slider is None:
             self.slider = Slider(self.plan, self.rows.columns(), make_paged_kernel, GivenCounter)
-            for state, kernel in self.slider.kernels.items():
-                # A page is about a block.
-                bits = max(self.stored.block_rows.bit_length() - 1, 1)
+            bits = self.stored.block_rows.bit_length() - 1  # a page is a block
+            for state, kernel in zip(self.slider.kernels, self._kernels, strict=True):
                 kernel.open_pages(bits, self.stored.loader(state))
         return self.slider
 
     def sleep(self) -> None:
-        for kernel in [] if self.slider is None else self.slider.kernels.values():
+        for kernel in self._kernels:
             kernel.rest()
 
     # ------------------------------------------------------------------------- letting go
@@ -254,7 +263,7 @@ class PagedTrack(Track):
 
         What the store fails at is done the next time; `failure` says so.
         """
-        for kernel in [] if self.slider is None else self.slider.kernels.values():
+        for kernel in self._kernels:
             kernel.let_go()
         if self.picked is not None:
             self.picked.drop_to(self.answered)
@@ -272,19 +281,18 @@ class PagedTrack(Track):
     # ------------------------------------------------------------------------- all or nothing
 
     def place(self) -> Any:
-        kernels = None if self.slider is None else self.slider.kernels.values()
-        saved = kernels and [kernel.save() for kernel in kernels]
+        saved = None if self.slider is None else [kernel.save() for kernel in self._kernels]
         return PagedPlace(self.where(), self.entered, saved)
 
     def where(self) -> Place:
         return Place(self.received, self.answered, self.lo, self.hi)
 
     def go_back(self, place: Any) -> None:
-        slider = self.slider
+        slider, kernels = self.slider, self._kernels
         super().go_back(place.place)
         self.entered = place.entered
-        if slider is not None and place.kernels is not None:
-            for kernel, saved in zip(slider.kernels.values(), place.kernels, strict=True):
+        if place.kernels is not None:
+            for kernel, saved in zip(kernels, place.kernels, strict=True):
                 kernel.restore(saved)
             self.slider = slider
 
@@ -294,7 +302,8 @@ class PagedTrack(Track):
         """All but the tail, and the batch that is to be written with it; then say `wrote`."""
         parts, batch = self.stored.to_parts()
         parts.append(str(self.entered).encode())
-        for kernel in self._awake().kernels.values():
+        self._awake()
+        for kernel in self._kernels:
             parts += kernel.to_parts()
         return parts, batch
 
@@ -307,5 +316,6 @@ class PagedTrack(Track):
         self._stored = self._make_stored(Told(int(next(parts)), [next(parts), next(parts)]))
         self._stored.fill(parts)
         self.entered = int(next(parts))
-        for kernel in self._awake().kernels.values():
+        self._awake()
+        for kernel in self._kernels:
             kernel.fill(next(parts), next(parts))

@@ -53,7 +53,9 @@ class Names:
     def __init__(self, plan: Plan, timed: bool, taken: list[str]) -> None:
         feeds = dict.fromkeys(feed for state in plan.states for feed in state.feeds)
         self.feeds: dict[Feed, str] = {feed: f"feed {i}" for i, feed in enumerate(feeds)}
-        self.inputs: dict[Input, str] = {source: f"rows {i}" for i, source in enumerate(plan.inputs)}
+        self.inputs: dict[Input, str] = {
+            source: f"rows {i}" for i, source in enumerate(plan.inputs)
+        }
         self.taken = {name: f"value {name}" for name in taken}
         self.timed = timed
 
@@ -219,8 +221,8 @@ class PagedRows:
     def _join(self, start: int, stop: int) -> Part:
         pieces = []
         if start < self.end:
-            for rows in self.repository.visit(start, min(stop, self.end)):
-                pieces.append((rows.columns, rows.valid, len(rows)))
+            visited = self.repository.visit(start, min(stop, self.end))
+            pieces += [(rows.columns, rows.valid, len(rows)) for rows in visited]
         if stop > self.end:
             values, marks = self._of_tail(max(start, self.end), stop)
             pieces.append((values, marks, stop - max(start, self.end)))
@@ -270,14 +272,16 @@ class PagedRows:
         return _counted(self.tail.valid(source), self.tail.first, self.end, rows)
 
     def first_not_before(self, edge: int, since: int) -> int:
-        """The first row here, from `since` on, whose time is `edge` or later; `end` if there is none."""
+        """The first row here, from `since` on, at `edge` or later in time; `end`: there is none."""
         block = max(int(self.first_times.view().searchsorted(edge)) - 1, 0) + self.first_times.first
         start = max(block * self.block_rows, since)
         stop = min((start // self.block_rows + 1) * self.block_rows, self.end)
         if start >= self.end:
             return self.end
         part = self.part(start, stop)
-        return start + int(part.columns[_TIMES][start - part.first : stop - part.first].searchsorted(edge))
+        return start + int(
+            part.columns[_TIMES][start - part.first : stop - part.first].searchsorted(edge)
+        )
 
     def fronts(self, edges: Ints, since: int) -> Ints:
         """The same for the first of these edges, which never fall: those whose rows are all in one
@@ -288,14 +292,16 @@ class PagedRows:
         stop = (row // self.block_rows + 1) * self.block_rows
         part = self.part(row, stop)
         times = part.columns[_TIMES][row - part.first : stop - part.first]
-        fronts: Ints = row + times.searchsorted(edges[: int(edges.searchsorted(times[-1], "right"))])
+        fronts: Ints = row + times.searchsorted(
+            edges[: int(edges.searchsorted(times[-1], "right"))]
+        )
         return fronts
 
     def values(self, column: Column, rows: Ints) -> Column:
         """The values that a column has in these rows, which ascend and may be in the tail.
 
-        Cost: a read for each of their blocks that is not in memory, but for rows that were asked for
-        the last time too.
+        Cost: a read for each of their blocks that is not in memory, but for rows that were asked
+        for the last time too.
         """
         found = Found(rows, np.empty(len(rows), np.int64), np.ones(len(rows), np.bool_))
         missing = found.copy(self._found.get(column.name))

@@ -265,7 +265,9 @@ class Repository:
         """
         if not self.fronts[window] <= to <= self.back:
             front = self.fronts[window]
-            raise DataError(f"to: {to} is not between the front, {front}, and the back, {self.back}")
+            raise DataError(
+                f"to: {to} is not between the front, {front}, and the back, {self.back}"
+            )
         if to > self.fronts[window]:
             self._let_go(window, to)
 
@@ -457,7 +459,7 @@ class Repository:
         self.wrote()
 
     def pending(self) -> tuple[list[bytes], dict[bytes, bytes | None]]:
-        """What a header has to hold, and the batch that is to be written with it; then say `wrote`."""
+        """What a header has to hold, and the batch that goes with it; then say `wrote`."""
         newest = self._pool.get(self.back // self.layout.rows)
         full = {n: b for n, b in self._pool.items() if b is not newest and not b.stored}
         first = self.front // self.layout.rows

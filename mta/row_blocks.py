@@ -63,7 +63,7 @@ class Layout:
         self.block = block
         self.marked = (*self.types, *marks)
         bits = sum(8 * dtype.itemsize for dtype in self.types.values()) + len(self.marked)
-        self.row_bytes = bits / 8
+        self.row_bytes: float = bits / 8
         self.rows = int((block - _HEAD.size - len(self.marked)) * 8 // bits)
         if self.rows < 2:
             raise SpecError(f"block: {block} bytes have no room for two rows of {self.row_bytes}")

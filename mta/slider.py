@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Protocol
 
 import numpy as np
@@ -346,12 +346,14 @@ class KeyedAnswers:
         self.end = 0
 
     def run(
-        self, slider: Slider, rows: Rows, bounds: Bounds, columns: Columns, look_up: LookUp
-    ) -> None:
+        self, slider: Slider, rows: Rows, bounds: Bounds, columns: Columns,
+        look_up: LookUp | None = None,
+    ) -> None:  # fmt: skip
         """Answer the next windows, which are those of one key.
 
         columns : of the plan
-        look_up : of one of them, values in these rows and maybe in others, and where these are
+        look_up : of one of them, values in these rows and maybe in others, and where these are;
+            None: where answers are taken from a column, it has the rows from `rows.first` on
 
         Raises
         ------
@@ -368,7 +370,7 @@ class KeyedAnswers:
                 if not counter.is_full(k):
                     self.holed.add(output.name)
         for name, made in self.taken.items():
-            made.append(self._taken(name, part, columns, look_up))
+            made.append(self._taken(name, part, columns, look_up or partial(_in_place, rows.first)))
 
     def _taken(self, name: str, part: RawPart, columns: Columns, look_up: LookUp) -> Answer:
         output = next(o for o in self.plan.outputs if o.name == name)
@@ -395,6 +397,10 @@ class KeyedAnswers:
             else:
                 made.append(taken[0] if len(taken) == 1 else join_answers(taken, frame))
         return made
+
+
+def _in_place(first: int, column: Column, rows: Ints) -> tuple[Column, Ints]:
+    return column, rows - first
 
 
 def _same(rows: NDArray[np.int64]) -> NDArray[np.int64]:

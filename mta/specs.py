@@ -346,9 +346,10 @@ class Rolling(Streamed):
             than this is kept of the rows, the others are on the store: of each key the newest ones
             and those with which its window begins, four blocks of 2 KB at least. Beside them, each
             aggregate of a key holds a partial aggregate a block. The answers are the same doubles.
-        store : where the rows are then, a URL for ``mta.stores.open_store`` or a ``mta.stores.Store``;
-            None: in files, gone with the stream. A store that has a stream of this name already is
-            where it goes on: after row ``op.received``, as far as ``op.flush()`` was called last.
+        store : where the rows are then, a URL for ``mta.stores.open_store`` or a
+            ``mta.stores.Store``; None: in files, gone with the stream. Where it has a stream of
+            this name already, that goes on as it was at the last ``op.flush()``, after
+            ``op.received`` rows.
         name : of the stream on its store
         block : bytes that are read and written at a time; None: 64 KB, or what `memory` has room for
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mta.errors import SpecError
 from mta.paged_rows import MakeRepository, Told
@@ -174,6 +174,4 @@ class Spill:
         *whole, expected = (sum(column) for column in zip(*counted, strict=True))
         stored = sum(repository.stats().stored for repository in self.live)
         written, read, hits, misses = map(int, whole)
-        return SpillStats(
-            written, read, hits, misses, expected, stored, memory, len(self.live)
-        )
+        return SpillStats(written, read, hits, misses, expected, stored, memory, len(self.live))

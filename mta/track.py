@@ -14,10 +14,10 @@ from mta._bounds import GivenBounds, next_bounds
 from mta._kernel import KEPT
 from mta._vector import Vector
 from mta.engine import Ints, Ticks, row_edges, row_windows, ties_by_arrival
-from mta.frames import Answer, Column
+from mta.frames import Answer
 from mta.plan import Plan
 from mta.rows import Chunk, KeptRows, Mask
-from mta.slider import AnswerOverflowError, KeyedAnswers, Slider
+from mta.slider import AnswerOverflowError, KeyedAnswers, LookUp, Slider
 from mta.specs import Rolling
 
 _LEAST = -(2**63)
@@ -58,6 +58,7 @@ class Track:
         self.times = Vector()
         self.rows = KeptRows(plan)
         self.picked = None if spec.by_rank else Vector(False)  # of the rows without an answer
+        self.look_up: LookUp | None = None  # of values that are not among the rows
         self.slider: Slider | None = None  # made when the types of the columns are known
         self.asleep: tuple[tuple[int, ...], ...] = ()  # marks of kernels that are to go on
         self.received = 0
@@ -123,13 +124,9 @@ class Track:
         slider = self._awake()
         try:
             bounds = GivenBounds(windows.lo, windows.hi)
-            answers.run(slider, self.rows, bounds, columns, self._taken)
+            answers.run(slider, self.rows, bounds, columns, self.look_up)
         except AnswerOverflowError as error:
             raise error.explain(f"of row {windows.at[error.window]}") from None
-
-    def _taken(self, column: Column, rows: Ints) -> tuple[Column, Ints]:
-        """Values of a column, those in these rows among them, and where these are (-1: anywhere)."""
-        return column, rows - self.rows.first
 
     @property
     def kept(self) -> int:

@@ -1,0 +1,36 @@
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from typing_extensions import disjoint_base
+
+from mta._kernel import Counter, Kernel
+
+@disjoint_base
+class Pages:
+    def __new__(
+        cls, bits: int, load: Callable[[int, int], tuple[list[Any], Any, int]]
+    ) -> Pages: ...
+
+@disjoint_base
+class LeavingKernel(Kernel):
+    @property
+    def nbytes(self) -> int: ...
+    def open_pages(
+        self, bits: int, load: Callable[[int, int], tuple[list[Any], Any, int]]
+    ) -> None: ...
+    def let_go(self) -> None: ...
+    def rest(self) -> None: ...
+    def save(self) -> bytes: ...
+    def restore(self, saved: bytes) -> None: ...
+    def to_parts(self) -> tuple[bytes, bytes]: ...
+    def fill(self, saved: bytes, pages: bytes) -> None: ...
+
+@disjoint_base
+class LeavingInts(LeavingKernel):
+    def __init__(
+        self, counter: Counter, source: str, wanted: Sequence[tuple[str, int]], overflow: str
+    ) -> None: ...
+
+@disjoint_base
+class LeavingFloats(LeavingKernel):
+    def __init__(self, counter: Counter, wanted: Sequence[tuple[str, int]]) -> None: ...

@@ -1,0 +1,34 @@
+from collections.abc import Sequence
+
+from typing_extensions import disjoint_base
+
+from mta._halves import HalvesKernel
+from mta._kernel import Counter
+from mta._paged import PagedKernel
+
+SIDE_OF: dict[str, int]
+
+@disjoint_base
+class PagedForest(PagedKernel):
+    def __init__(
+        self,
+        counter: Counter,
+        monoid: str,
+        source: str,
+        nan: str,
+        wanted: Sequence[tuple[str, int]],
+    ) -> None: ...
+
+class PagedSums(PagedForest): ...
+class PagedExtremes(PagedForest): ...
+class PagedSpreads(PagedForest): ...
+
+@disjoint_base
+class PagedHalves(PagedKernel):
+    def __init__(self, counter: Counter, halves: HalvesKernel) -> None: ...
+
+@disjoint_base
+class PagedPlaces(PagedKernel):
+    def __init__(
+        self, counter: Counter, source: str | None, nan: str, wanted: Sequence[str]
+    ) -> None: ...
