@@ -1,4 +1,4 @@
-"""Spill: where a stream keeps the rows that do not fit in its memory, and how it finds them again."""
+"""Spill: where a stream keeps the rows that do not fit in its memory, and how they are found."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from mta.track import Track
 
 
 class StoredRollingStream(RollingStream):
-    """Pushes rows through a rolling spec, in bounded memory; see ``Rolling.stream``, which makes it.
+    """Pushes rows through a rolling spec in bounded memory; see ``Rolling.stream``.
 
     What the store fails at once a push has its answers (rows that are to leave memory) is tried
     again by the next push. That one raises what was wrong and takes nothing in, and after it all

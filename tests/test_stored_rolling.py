@@ -203,8 +203,8 @@ def test_what_can_not_be_larger_than_memory_is_refused():
         rolling.agg(q=agg.median("x")).stream(memory="1MB")
     with pytest.raises(SpecError, match="numerics='fast'"):
         rolling.agg(s=agg.sum("x", numerics="fast")).stream(memory="1MB")
+    late = rolling.agg(s=agg.sum("x")).watermark("1m").late("revise", within="1m")
     with pytest.raises(SpecError, match="revise"):
-        late = rolling.agg(s=agg.sum("x")).watermark("1m").late("revise", within="1m")
         late.stream(memory="1MB")
     with pytest.raises(SpecError, match="memory: 8192 bytes at least"):
         rolling.agg(s=agg.sum("x")).stream(memory=100)
