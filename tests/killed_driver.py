@@ -1,4 +1,4 @@
-"""The driver that test_spark_kills.py kills: two queries over files, begun again until all is done.
+"""The driver that test_spark_kills.py kills: queries over files, begun again until all is done.
 
 A program, run as a process of its own: ``python killed_driver.py FOLDER``.
 """
@@ -17,10 +17,11 @@ from mta import agg
 from spark_streams import OPTIONS, read_files
 
 AGGS = {"s": agg.sum("x"), "sd": agg.std("x"), "q": agg.median("x"), "n": agg.count()}
-SPECS = {
-    "rolling": mta.rolling("40i", on="t", by="k").watermark("9i").agg(**AGGS),
-    "hopping": mta.hopping("40i", "15i", on="t", by="k").watermark("9i").agg(**AGGS),
-}
+ROLLING = mta.rolling("40i", on="t", by="k").watermark("9i").agg(**AGGS)
+HOPPING = mta.hopping("40i", "15i", on="t", by="k").watermark("9i").agg(**AGGS)
+SPECS = {"rolling": ROLLING, "hopping": HOPPING}
+EAGER = {"eager rolling": ROLLING, "eager hopping": HOPPING}
+FILE_SINK = {"rolling", "eager hopping"}  # the others write files by the number of the micro-batch
 SCHEMA = pa.schema([
     ("t", pa.int64()), ("k", pa.string()), ("x", pa.float64()), ("row", pa.int64()),
 ])  # fmt: skip
@@ -48,12 +49,14 @@ def start(spark: Any, folder: Path, name: str) -> Any:
     """The query of a spec: a file sink, or files by the number of the micro-batch."""
     import spark_bridge
 
-    frame = read_files(spark, folder / "in", SCHEMA)
-    answers = spark_bridge.apply(SPECS[name], frame, shards=SHARDS, late="late", metrics=name)
+    frame, output = read_files(spark, folder / "in", SCHEMA), "eager" if name in EAGER else "final"
+    answers = spark_bridge.apply(
+        (SPECS | EAGER)[name], frame, shards=SHARDS, late="late", metrics=name, output=output
+    )
     writer = answers.writeStream.option("checkpointLocation", str(folder / name / "checkpoint"))
     writer = writer.trigger(availableNow=True)
     out = folder / name / "out"
-    if name == "rolling":
+    if name in FILE_SINK:
         return writer.format("parquet").option("path", str(out)).start()
 
     def write(rows: Any, number: int) -> None:
@@ -66,12 +69,12 @@ def start(spark: Any, folder: Path, name: str) -> Any:
 
 
 def main(folder: Path) -> None:
-    """Until both queries have answered everything that is there."""
+    """Until all queries have answered everything that is there."""
     from pyspark.errors import StreamingQueryException
 
     spark = session()
     spark.sparkContext.setLogLevel("OFF")
-    left = set(SPECS)
+    left = {*SPECS, *EAGER}
     for _ in range(TRIES):
         queries = {name: start(spark, folder, name) for name in sorted(left)}
         for name, query in queries.items():

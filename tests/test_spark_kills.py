@@ -1,7 +1,8 @@
 """Exactly once: a driver and its Python workers are killed, and begun again, until all is done.
 
 What has come out then, of a file sink and of files by the number of the micro-batch, is exactly the
-answer of the local engine to the rows that were not late; and exactly the late rows.
+answer of the local engine to the rows that were not late; and exactly the late rows. With
+output="eager" it is exactly the answers that each micro-batch has made or changed, each once.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import pytest
 
 pytest.importorskip("spark_bridge", reason="the [spark] extra is not installed")
 pytest.importorskip("google.protobuf", reason="Spark needs it for state in Python")
-from killed_driver import AGGS, SCHEMA, SPECS
+from killed_driver import AGGS, EAGER, FILE_SINK, SCHEMA, SPECS
 from spark_streams import put_file
 
 pytestmark = [
@@ -128,7 +129,7 @@ def _kill(pid: int) -> bool:
 def newest(folder: Path, log: str) -> int:
     """The greatest number of a micro-batch that a query has begun ("offsets") or committed."""
     numbers = [-1]
-    for name in SPECS:
+    for name in (*SPECS, *EAGER):
         found = (folder / name / "checkpoint" / log).glob("[0-9]*")
         numbers += [int(entry.name) for entry in found]
     return max(numbers)
@@ -168,28 +169,29 @@ def killed(tmp_path_factory):
 def out_of(spark, folder: Path, name: str) -> pa.Table:
     """What the sink has: that of Spark, by its own log of what is valid."""
     out = folder / name / "out"
-    if name == "rolling":
+    if name in FILE_SINK:
         return spark.read.parquet(str(out)).toArrow()
     return pa.concat_tables([pq.read_table(file) for file in out.glob("*.parquet")])
 
 
-def expected(name: str) -> tuple[pa.Table, pa.Table]:
-    """The answers to the rows that were not late, and the late ones."""
+def on_time(name: str) -> tuple[list[pa.Table], pa.Table]:
+    """Of each file the rows that were not late; and the late ones."""
     late, kept, so_far = [], [], 0
     for table in files():
-        edge = so_far - SPECS[name].progress.delay.amount
+        edge = so_far - (SPECS | EAGER)[name].progress.delay.amount
         behind = pc.less(table["t"], edge)
         late.append(table.filter(behind))
         kept.append(table.filter(pc.invert(behind)))
         so_far = max(so_far, pc.max(table["t"]).as_py())
-    rows = pa.concat_tables(kept)
-    answers = SPECS[name](rows)
-    if name == "rolling":
-        answers = pa.table([*rows.columns, *answers.columns], [*SCHEMA.names, *AGGS])
-        answers = answers.filter(pc.not_equal(answers["row"], -1))
-    else:
-        answers = answers.filter(pc.less(answers["end"], FAR))
-    return answers, pa.concat_tables(late)
+    return kept, pa.concat_tables(late)
+
+
+def answered(name: str, rows: pa.Table) -> pa.Table:
+    """The answers of the local engine, as a query gives them."""
+    answers = (SPECS | EAGER)[name](rows)
+    if name.endswith("hopping"):
+        return answers
+    return pa.table([*rows.columns, *answers.columns], [*SCHEMA.names, *AGGS])
 
 
 def lines(table: pa.Table) -> list[str]:
@@ -199,13 +201,39 @@ def lines(table: pa.Table) -> list[str]:
 @pytest.mark.parametrize("name", SPECS)
 def test_killed_at_any_time_all_comes_once(name, killed, spark):
     got = out_of(spark, killed, name)
-    answers, late = expected(name)
-    assert late.num_rows == LATE * (FILES - 4)
-    assert lines(got.filter(pc.is_valid(got["n"])).select(answers.column_names)) == lines(answers)
-    told = got["late"].drop_null().to_pylist()
-    assert sorted(map(repr, told)) == lines(late)
+    kept, late = on_time(name)
+    answers = answered(name, pa.concat_tables(kept))
+    final = pc.not_equal(answers["row"], -1) if name == "rolling" else pc.less(answers["end"], FAR)
+    answers = answers.filter(final)
+    check(got, answers, late)
     heads = spark.read.format("statestore").option("stateVarName", "head")
     kept = heads.load(str(killed / name / "checkpoint")).select("value.*").toPandas()
     rows = FILES * ROWS + 1
     counts = (kept["received"].sum(), kept["late"].sum(), kept["answers"].sum())
     assert counts == (rows, late.num_rows, answers.num_rows)
+
+
+@pytest.mark.parametrize("name", EAGER)
+def test_killed_at_any_time_each_change_comes_once(name, killed, spark):
+    kept, late = on_time(name)
+    names = ["row"] if name == "eager rolling" else ["k", "end"]
+    told: dict[tuple, tuple[int, str]] = {}
+    changes = []
+    for count in range(1, len(kept) + 1):
+        for line in answered(name, pa.concat_tables(kept[:count])).to_pylist():
+            what, value = tuple(line[n] for n in names), repr(line)
+            revision, before = told.get(what, (0, None))
+            if value != before:
+                told[what] = revision + 1, value
+                changes.append(line | {"revision": revision + 1})
+    answers = pa.Table.from_pylist(changes)
+    assert pc.sum(pc.equal(answers["revision"], 2)).as_py() > FILES
+    check(out_of(spark, killed, name), answers, late)
+
+
+def check(got: pa.Table, answers: pa.Table, late: pa.Table) -> None:
+    """Exactly these answers and these late rows have come."""
+    assert late.num_rows == LATE * (FILES - 4)
+    assert lines(got.filter(pc.is_valid(got["n"])).select(answers.column_names)) == lines(answers)
+    told = got["late"].drop_null().to_pylist()
+    assert sorted(map(repr, told)) == lines(late)
