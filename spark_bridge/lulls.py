@@ -14,13 +14,30 @@ the same timers.
 
 **What Spark asks for.** Timers of the clock (``timeMode="processingTime"``). In this mode Spark
 runs one micro-batch after the other, rows or not, so the trigger has to have an interval
-(``trigger(processingTime="5 seconds")``), and a query with ``availableNow`` would never end. After
-a restart it runs none before there are rows: a lull that a restart cuts goes on with the next rows.
+(``trigger(processingTime="5 seconds")``). After a restart, though, it runs none before a source has
+something new. So there is one more source, a clock of which no row comes through (`beats`): a lull
+that a restart cuts goes on, and has been as long as the rows have been away, the time without a
+query included. (With ``availableNow`` such a query takes all that is there in one micro-batch, as
+this source knows no other way, and ends.)
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+from spark_bridge.blobs import PACKED_TYPES
+
+
+def beats(spark: Any) -> Any:
+    """A stream that always has something new, and never a row; in the columns of packed rows."""
+    clock = spark.readStream.format("rate").option("rowsPerSecond", 1).option("numPartitions", 1)
+    types = [column.split() for column in PACKED_TYPES.split(", ")]
+    return (
+        clock.load()
+        .where("value < 0")
+        .selectExpr(*(f"CAST(NULL AS {kind}) AS {name}" for name, kind in types))
+    )
 
 
 @dataclass

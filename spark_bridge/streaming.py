@@ -40,7 +40,7 @@ from mta.progress import Watermark
 from mta.specs import Rolling, Spec, Streamed
 from spark_bridge.ahead import REVISION
 from spark_bridge.blobs import GUARD, PACKED_TYPES, ROWS, from_blob, pack, to_blob, unpack
-from spark_bridge.lulls import Lull
+from spark_bridge.lulls import Lull, beats
 from spark_bridge.schemas import periodic_schema, quoted, rolling_schema
 from spark_bridge.shards import Taken, delay_ms, idle_ms, told_from_outside
 from spark_bridge.state import Head, ShardStore
@@ -127,6 +127,8 @@ def apply(
     packed = rows.withColumn(f"c{len(names)}", hashed.cast("int")).mapInArrow(
         pack_rows, PACKED_TYPES
     )
+    if idle is not None:
+        packed = packed.union(beats(sdf.sparkSession))
     timed = packed.withColumn("ts", F.timestamp_millis("ms"))
     marked = timed.withWatermark("ts", f"{delay_ms(specs[0])} milliseconds").drop("ts", "ms")
     made = marked.groupBy("shard").transformWithStateInPandas(

@@ -156,6 +156,18 @@ def test_the_last_windows_of_a_real_stream_close(spark, tmp_path):
     assert told == {(0, 2, 1.0), (2, 2, 5.0), (4, 2, 9.0)}
 
 
+def test_a_lull_goes_on_over_a_restart_without_rows(spark, tmp_path):
+    """Its query has ended when the rows were taken in, and no more come, ever."""
+    spec = mta.tumbling("2s", on="ts", by="k").watermark("1s", idle_after="1s").agg(n=agg.count())
+    source = Source(spark, tmp_path)
+    source.put(rows_at([0, 1, 2, 3, 4, 5]))
+    with session_of_streams(spark, {streaming.NO_DATA: "true"}):
+        assert not len(source.answer(spec))  # one micro-batch
+        query = source.start(spec, trigger={"processingTime": "500 milliseconds"})
+        wait_for(source, query, lambda rows: counted(rows) == 6)
+        query.stop()
+
+
 def late_of(rows):
     return [row["late"]["x"] for row in rows if row["late"] is not None]
 
