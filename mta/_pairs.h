@@ -173,6 +173,12 @@ static void mta_pairs_move(mta_pairs *r, mta_dd d, mta_dd e, double n) {
     r->xx_lo = xx.lo;
 }
 
+/* Around the same values, at the same scales: nothing has to be moved. */
+MTA_INLINE int mta_pairs_alike(const mta_pairs_part *a, const mta_pairs_part *b) {
+    return a->sums.scales == b->sums.scales && a->k[0].hi == b->k[0].hi && a->k[0].lo == b->k[0].lo &&
+           a->k[1].hi == b->k[1].hi && a->k[1].lo == b->k[1].lo;
+}
+
 /* a and then b; out may be either. */
 static inline void mta_pairs_combine(mta_pairs_part *out, const mta_pairs_part *a,
                                      const mta_pairs_part *b) {
@@ -182,6 +188,13 @@ static inline void mta_pairs_combine(mta_pairs_part *out, const mta_pairs_part *
     int scale_x, scale_y;
     if (!a->n || !b->n) {
         *out = a->n ? *a : *b;
+        return;
+    }
+    if (mta_pairs_alike(a, b)) {
+        mta_pairs_add(&out->sums, &x, &y);
+        out->n = n;
+        out->k[0] = k0;
+        out->k[1] = k1;
         return;
     }
     scale_x = mta_scale_x(mta_common_scales(&x, &y));

@@ -294,7 +294,14 @@ class Rolling(Streamed):
         _check_whole(self.every, "every", 1)
         _check_progress(self)
 
-    def __call__(self, data: Any, threads: int = 1) -> Any:
+    def __call__(
+        self,
+        data: Any,
+        threads: int = 1,
+        *,
+        memory: int | str | None = None,
+        store: Store | str | None = None,
+    ) -> Any:
         """The answers for every row of `data`, in its order and its kind.
 
         With `every`, the answers for every so many rows of a key, with their key and time columns,
@@ -306,12 +313,20 @@ class Rolling(Streamed):
             anything with an Arrow stream, or a dict of NumPy arrays of one length
         threads : how many threads may compute answers, each those of a stretch of the rows
             The answers are those of one thread, to the last bit. Sorting stays on one.
+        memory : bytes, or text as "128KB": `data` is an iterable of batches, each of them data as
+            above, whose rows together may be more than memory holds, and so may be the rows of a
+            window; see `stream`. Rows of a key have to come in order of time, or the spec has a
+            ``.watermark(delay=)``
+        store : as for `stream`
 
         Returns
         -------
         The same kind, with one column per answer and one row per input row (pandas: same index;
         an Arrow stream gives a pyarrow.Table). A LazyFrame gives one that will read just the
         columns it needs; whether it can is checked at once.
+        With `memory`, an iterator of answers, as batches come: all together one per row, in order;
+        with `every` or a watermark, with the columns that say which row an answer is of, as they
+        become final.
 
         Raises
         ------
@@ -324,7 +339,12 @@ class Rolling(Streamed):
             An integer sum does not fit in 64 bits.
         """
         from mta.engine import run_batch  # the engine builds on the specs, not they on it
+        from mta.stored_stream import answer_batches
 
+        if memory is not None:
+            return answer_batches(self, data, memory, store)
+        if store is not None:
+            raise SpecError("store: say by memory= how much may stay in memory")
         return run_batch(self, data, threads)
 
     def stream(

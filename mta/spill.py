@@ -156,6 +156,11 @@ class Spill:
         if self.owns:
             self.store.close()
 
+    def remove(self) -> None:
+        """Take all that is here off the store, and close it."""
+        self.store.delete_many(self.store.keys(f"{self.name}.".encode()))
+        self.close()
+
     def _header_key(self) -> bytes:
         return f"{self.name}/header".encode()
 

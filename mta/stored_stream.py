@@ -7,11 +7,17 @@ oldest of its window are in memory (`mta.paged`).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+from uuid import uuid4
 
-from mta.errors import SnapshotError
+import numpy as np
+
+from mta.engine import Ints
+from mta.errors import DataError, SnapshotError
+from mta.frames import open_frame
 from mta.paged import PagedTrack, check_spillable
+from mta.push import NO_ROWS
 from mta.snapshot import refusing_damage, seal, unseal
 from mta.specs import Rolling
 from mta.spill import Spill, SpillStats
@@ -166,3 +172,46 @@ class StoredRollingStream(RollingStream):
             left = iter(parts[of_stream:])
             for track in self._tracks():
                 track.fill(left)
+
+
+def answer_batches(
+    spec: Rolling, batches: Iterable[Any], memory: int | str, store: Store | str | None
+) -> Iterator[Any]:
+    """The answers over rows that come in batches; see ``Rolling.__call__``."""
+    op = StoredRollingStream(spec, memory, store, f"batches-{uuid4().hex}", None)
+    in_order = InOrder() if spec.every is None and spec.progress is None else None
+    try:
+        for batch in batches:
+            answers = op.push(batch)
+            if op.late_count and spec.progress is None:
+                raise DataError(
+                    f"on: {op.late_count} rows come after rows of their key with a later "
+                    f"{spec.on!r}; sort them, or say by .watermark(delay=) how late they may be"
+                )
+            yield answers if in_order is None else in_order.take(answers, op.answered_rows)
+        answers = op.finish()
+        if answers is not None:
+            yield answers if in_order is None else in_order.take(answers, op.answered_rows)
+    finally:
+        op.spill.remove()
+
+
+class InOrder:
+    """Answers in the order of their rows: those that come too soon wait for the ones before."""
+
+    def __init__(self) -> None:
+        self.next = 0
+        self.rows = NO_ROWS  # of the answers that wait
+        self.waiting: list[Any] = []
+
+    def take(self, answers: Any, rows: Ints) -> Any:
+        """Take answers of these rows; those that follow the ones handed out before."""
+        rows = np.concatenate([self.rows, rows])
+        frame = open_frame(answers)
+        frame = open_frame(frame.join([*self.waiting, answers]))
+        order = rows.argsort()
+        ready = int((rows[order] == self.next + np.arange(len(rows))).sum())
+        self.next += ready
+        self.rows = rows[order[ready:]]
+        self.waiting = [frame.take(order[ready:])] if ready < len(rows) else []
+        return frame.take(order[:ready])

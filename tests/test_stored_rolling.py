@@ -14,7 +14,7 @@ import mta
 from failing_store import FailingStore
 from kinds import build, read
 from mta import agg
-from mta.errors import SnapshotError, SpecError, StoreError
+from mta.errors import DataError, SnapshotError, SpecError, StoreError
 from mta.stores import MemoryStore
 from oracle import Agg
 from strategies import data, engine_spec, rollings
@@ -237,3 +237,25 @@ def test_memory_is_bounded_by_the_pool_not_by_the_window():
         stats = op.stats()
     assert max(held) < 500_000  # 24 bytes x 2^20 rows are 25 MB
     assert stats.requests == pytest.approx(stats.expected, rel=0.01)
+
+
+@given(data(max_size=40, keys=("int64", "int64")), st.sampled_from(KINDS), st.data())
+def test_batches_larger_than_memory(sample, kind, draws):
+    """All answers one after the other are those of the batch, in its order."""
+    spec, columns = specs(draws), in_time(sample)
+    assume(sample.rows and spec.every is None)
+    batches = [cut(columns, a, b) for a, b in edges(draws, len(columns["t"][1]))]
+    want = call(kind, spec, build(kind, columns))
+    if isinstance(want, str):
+        return
+    made = spec((build(kind, batch) for batch in batches), memory="64KB")
+    assert [row for part in made for row in as_text(read(part), kind)] == want
+
+
+def test_batches_out_of_order_are_refused_and_a_store_is_left_empty():
+    spec = mta.rolling("10i", on="t").agg(s=agg.sum("x"))
+    rows = {"t": np.array([5, 6]), "x": np.ones(2)}
+    store = MemoryStore()
+    with pytest.raises(DataError, match="sort them"):
+        list(spec([rows, {"t": np.array([1]), "x": np.ones(1)}], memory="64KB", store=store))
+    assert not store._values
