@@ -4,17 +4,19 @@ windows hold."""
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeVar
 
 from mta._frames_bytes import bytes_frame, frame_bytes
 from mta.bucket_stream import BucketStream
-from mta.open_plans import empty_windows
 from mta.open_windows import WindowAxis
 from mta.periodic import Periodic
 from mta.planner import Choice
 from mta.push import as_json
 from mta.snapshot import key_of, plain_key, refusing_damage, seal, unseal
+
+StreamT = TypeVar("StreamT", bound=BucketStream)
 
 
 def stream_bytes(stream: BucketStream) -> bytes:
@@ -45,10 +47,15 @@ def stream_from_bytes(spec: Periodic, data: bytes) -> BucketStream:
     SnapshotError
         `data` is damaged, or of another spec.
     """
+    return fill_stream(spec, data, lambda plan: BucketStream(spec, plan))
+
+
+def fill_stream(spec: Periodic, data: bytes, make: Callable[[str], StreamT]) -> StreamT:
+    """The same of a stream of any kind, which `make` makes for the plan that was asked for."""
     parts = unseal(BucketStream.snapshot_kind, spec.identity(), data)
     with refusing_damage():
         head = json.loads(parts[0])
-        stream = BucketStream(spec, head["wanted_plan"])
+        stream = make(head["wanted_plan"])
         _fill(stream, head, stream._fill_common(head, parts[1:]))
     return stream
 
@@ -61,9 +68,6 @@ def _fill(stream: BucketStream, head: dict[str, Any], parts: list[bytes]) -> Non
         return
     assert stream.ticks is not None
     stream.axis = WindowAxis(stream.spec, stream.ticks, head["origin"])
-    stream.open = empty_windows(
-        head["kind"], stream.choice, stream.axis, stream.plan, bytes_frame(parts[0]),
-        stream.revisions,
-    )  # fmt: skip
+    stream.open = stream._empty_windows(head["kind"], bytes_frame(parts[0]))
     stream.open.fill(parts[1:])
     stream.open.ahead = {key_of(key): to for key, to in head["ahead"]}

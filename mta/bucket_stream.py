@@ -8,7 +8,8 @@ the rows were cut into pushes, nor on the plan.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -19,7 +20,7 @@ from mta.engine import Ints
 from mta.errors import DataError, SpecError
 from mta.frames import Answer, Frame, open_frame
 from mta.open_panes import OpenPanes
-from mta.open_plans import ENOUGH, better_choice, first_choice, follow
+from mta.open_plans import ENOUGH, better_choice, empty_windows, first_choice, follow
 from mta.open_rows import OpenRows
 from mta.open_tallies import OpenTallies
 from mta.open_windows import OpenWindows, Revisions, WindowAxis
@@ -195,6 +196,14 @@ class BucketStream(PeriodicStream):
 
     def _take(self, frame: Frame) -> list[list[Answer]]:
         """Take rows; the answers of the windows that are complete by them."""
+        made: list[list[Answer]] = []
+        for step in self._steps(frame):
+            made += step()
+        return made
+
+    def _steps(self, frame: Frame) -> list[Callable[[], list[list[Answer]]]]:
+        """What is to be done to take rows and answer the windows that are complete by them. All
+        errors that the rows can have are raised here."""
         ts = self._read(frame)
         assert self.progress is not None and self.open is not None
         before, after = self.progress.see(ts, self._sources(frame))
@@ -203,17 +212,22 @@ class BucketStream(PeriodicStream):
         late, outside, cuts = self._sort_out(ts, done, own)
         rows = self.open.prepare(frame, ts)
         self.undo.append(self.open.checkpoint(*self.open.weight(rows)))
-        made: list[list[Answer]] = []
+        steps: list[Callable[[], list[list[Answer]]]] = []
         for start, stop in pairwise(sorted({0, *cuts, len(ts)})):
-            made += self._close(int(done[start])) if start else []
-            self.open.add(rows, places_in(start, stop, late, outside))
+            steps += [partial(self._close, int(done[start]))] if start else []
+            steps.append(partial(self._add, rows, places_in(start, stop, late, outside)))
             if self.lateness.mode == "revise" and start < stop:
-                made += self._revise(rows, start, int(own[start]), late, outside)
-        made += self._close(int(after[-1])) if len(ts) else []
+                steps.append(partial(self._revise, rows, start, int(own[start]), late, outside))
+        steps += [partial(self._close, int(after[-1]))] if len(ts) else []
         self._keep_late(frame, NO_ROWS if late is None else np.flatnonzero(late))
         self.unassigned += 0 if outside is None else int(outside.sum())
         self.received += len(ts)
-        return made
+        return steps
+
+    def _add(self, rows: Any, at: Ints) -> list[list[Answer]]:
+        assert self.open is not None
+        self.open.add(rows, at)
+        return []
 
     def _read(self, frame: Frame) -> Ints:
         """The times, and of the first push all that is known from then on."""
@@ -335,6 +349,11 @@ class BucketStream(PeriodicStream):
         if self.may_choose and self.received >= ENOUGH and len(self.open.kept.ts):
             self.choice, self.may_choose = better_choice(self.open), False
         self.open = follow(self.choice, self.open) or self.open
+
+    def _empty_windows(self, kind: str, frame: Frame) -> OpenWindows:
+        """Nothing yet, held in this way; `frame` shows the types of the columns."""
+        assert self.axis is not None
+        return empty_windows(kind, self.choice, self.axis, self.plan, frame, self.revisions)
 
     # --------------------------------------------------------------------- answers out
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
@@ -23,6 +23,8 @@ from mta.specs import Streamed, check_choice, check_column, exactly, key_names, 
 if TYPE_CHECKING:
     from mta.bucket_stream import BucketStream
     from mta.lowlevel import LowLevelStream
+    from mta.stored_buckets import StoredBucketStream
+    from mta.stores import Store
 
 SIDES = ("left", "right")
 EMPTY = ("skip", "emit")
@@ -40,7 +42,29 @@ class Periodic(Streamed):
         """Whether there are times that no window holds."""
         return False
 
-    def stream(self, state: bytes | None = None, *, plan: str = "auto") -> BucketStream:
+    @overload
+    def stream(self, state: bytes | None = None, *, plan: str = "auto") -> BucketStream: ...
+
+    @overload
+    def stream(
+        self,
+        state: None = None,
+        *,
+        plan: str = "auto",
+        memory: int | str,
+        store: Store | str | None = None,
+        name: str = "stream",
+    ) -> StoredBucketStream: ...
+
+    def stream(
+        self,
+        state: bytes | None = None,
+        *,
+        plan: str = "auto",
+        memory: int | str | None = None,
+        store: Store | str | None = None,
+        name: str = "stream",
+    ) -> BucketStream:
         """The same windows over rows that are pushed: ``op.push(batch)`` gives the answers that
         became final.
 
@@ -61,17 +85,42 @@ class Periodic(Streamed):
 
             Partial aggregates are there of counts, sums, means, min, max, any and all.
 
+            With `memory`, what is on the store:
+
+            - "2LA": a partial aggregate per group and pane
+            - "1W": the rows, once for all aggregates
+            - "auto": what takes less space
+
+        memory : for windows larger than memory: bytes, or text such as "128KB", for blocks of open
+            windows; all others are on the store. The answers are the same, to the last bit.
+        store : with `memory`: a ``mta.stores.Store``, or a URL such as "file:///folder" for
+            ``mta.stores.open_store``; None: files in a temporary folder, removed when the stream is
+            closed
+        name : with `memory`: of the stream, on its store. If there is one, it goes on from its last
+            flush; ``op.received`` says how many rows it has taken in, and those after them have to
+            be pushed again.
+
+        Returns
+        -------
+        BucketStream
+            With `memory` a ``StoredBucketStream``, which also has ``flush()``, ``stats()``,
+            ``retry()`` and ``close()``, and is a context manager.
+
         Raises
         ------
         SnapshotError
-            `state` is damaged, or of another spec.
+            `state`, or what is on the store, is damaged, or of another spec.
         SpecError
-            The plan does not serve these aggregates, or windows.
+            The plan does not serve these aggregates, or windows; or these can't be kept on a store.
+        StoreError
+            The store can't be read.
 
         Notes
         -----
         The plans are those of the thesis on window-ids, 6.1 (WID), 6.2 (Paned-WID) and 6.3
-        (AdaptWID); the choice is by its Eq. 6.1 to 6.6.
+        (AdaptWID); the choice is by its Eq. 6.1 to 6.6. With `memory` they are those of SlideM
+        (2013), 1W and 2LA, chosen by its formulas 2.1 and 2.2; a block is written once and read
+        once (formula 3.1), but for extremes, which are read and written once more.
 
         Examples
         --------
@@ -89,6 +138,14 @@ class Periodic(Streamed):
         from mta.bucket_state import stream_from_bytes  # as above
         from mta.bucket_stream import BucketStream
 
+        if memory is not None:
+            from mta.stored_buckets import open_stored
+
+            if state is not None:
+                raise SpecError("state: with memory= it is on the store; name it by store= and name=")
+            return open_stored(self, plan, memory, store, name)
+        if store is not None:
+            raise SpecError("store: say by memory= how much of the windows is to be in memory")
         return BucketStream(self, plan) if state is None else stream_from_bytes(self, state)
 
     def low_level(

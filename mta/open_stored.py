@@ -1,0 +1,547 @@
+"""Open windows larger than memory: panes are on a store, and what they come to is kept by group.
+
+The plans of SlideM (2013, §2.2 and §3): "2LA", partial aggregates by pane, and "1W", the rows, once
+for all aggregates. Either way a pane is added to the totals of its groups when it is complete, and
+taken out again, from the store, when it leaves the window. What comes behind (a row for a pane that
+is on the store already) is kept beside, in memory, and put in its place when it becomes too much.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mta._buckets import Extents
+from mta._panes import Panes
+from mta._partials import Layout, Partials
+from mta._totals import Totals, keys_of
+from mta.buckets import edge_answers, window_edges
+from mta.engine import Ints
+from mta.errors import SpecError
+from mta.frames import Answer, Frame
+from mta.front_back import FrontBack, Keys
+from mta.one_batch import OneBatch
+from mta.open_windows import OpenWindows, Revisions, WindowAxis
+from mta.pane_answers import PaneAnswers
+from mta.pane_records import PaneRecords, RowRecords, partials_in
+from mta.pane_rows import PaneRows, Prepared
+from mta.plan import Plan
+from mta.push import EVER, NEVER
+from mta.row_blocks import Arrays
+from mta.shelf import AT, Renames, Shelf
+
+# So many partials are in the cache, and so many windows are looked at in one go, at most.
+_AT_ONCE = 1 << 15
+_WINDOWS = 256
+# Dead groups are forgotten when they are most, and more than these.
+_FEW_GROUPS = 64
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where panes go: a store, the name there, bytes of memory and of a block."""
+
+    store: OneBatch
+    name: str
+    memory: int
+    block: int
+
+    def pool(self, others: int) -> int:
+        """Blocks in memory, where so many others are needed elsewhere.
+
+        Raises
+        ------
+        SpecError
+            There is no room for two.
+        """
+        blocks = self.memory // self.block - others
+        if blocks < 2:
+            raise SpecError(
+                f"memory: {self.memory} bytes have no room for {2 + others} blocks of {self.block}"
+            )
+        return blocks
+
+
+class StoredPanes(PaneRows, OpenWindows):
+    """Panes of open windows on a store, and totals by group.
+
+    plan_name : "2LA" or "1W": whether the records there are partials or rows
+    frame : of rows, for the types of their columns
+
+    Calls that fail with a StoreError have done a part of their work; called again, they go on.
+
+    Memory, beside the blocks: a partial per group of the window at hand; of panes that are not
+    complete a partial per group, with 1W also their rows that are newer than the watermark; what
+    came behind, as much as `place.memory`; with 1W, the partials of a pane that leaves.
+    """
+
+    kind = "stored"
+
+    def __init__(
+        self,
+        axis: WindowAxis,
+        plan: Plan,
+        frame: Frame,
+        revisions: Revisions,
+        plan_name: str,
+        place: Place,
+    ) -> None:
+        OpenWindows.__init__(self, axis, plan, frame, revisions)
+        PaneRows.__init__(self, axis, plan, frame, "paned")
+        self.stored_plan, self.place = plan_name, place
+        for number, source in enumerate(self.measures.inputs):
+            self.measures.counts[source] = len(self.specs)
+            self.specs.append(("values", 0, number, "", ""))
+        feeds, inputs = len(self.measures.feeds), len(self.measures.inputs)
+        self.layout = Layout(self.specs, feeds)
+        self.partials = PaneRecords(self.layout, feeds, inputs)
+        kind = RowRecords if plan_name == "1W" else PaneRecords
+        self.records = kind(self.layout, feeds, inputs)
+        self.single = self.range == self.pane
+        self.fresh = Panes(self.layout, True)  # panes that are not complete
+        self.waiting: list[Arrays] = []  # rows that are for the store, when time has come to them
+        self.behind: Panes | None = None
+        self.totals = Totals(self.layout)
+        self.leaving = Panes(self.layout, True)  # of rows, what they come to by panes
+        self.extremes: FrontBack | None = None
+        if self.totals.extremes:
+            self.extremes = FrontBack(self.totals.extremes, place.store, place.name, place.block)
+        self.generation = 0
+        self.shelf = self._open_shelf(0)
+        self.renames = Renames()
+        self.unwritten: tuple[Arrays, int] | None = None  # records, and which number the first has
+        self.bound = NEVER  # rows of panes before come behind
+        self.sealed = NEVER  # panes before are in the totals, as far as they are inside
+        self.newest: int | None = None  # the last bucket of all
+        self.closed_to = NEVER  # windows complete by then have been answered
+        self.made: list[list[Answer]] = []  # answers, as long as there are more to come with them
+        self.alive = 0
+        self.records_taken = 0
+        self.stale: list[str] = []  # names of shelves that are no more
+
+    def _open_shelf(self, generation: int) -> Shelf:
+        pool = self.place.pool(0 if self.extremes is None else 1)
+        name = f"{self.place.name}~rows{generation}"
+        return Shelf(
+            self.records.columns, self.place.store, name, pool=pool, block=self.place.block
+        )
+
+    # -------------------------------------------------------------------------- rows in
+
+    def prepare(self, frame: Frame, ts: Ints) -> Prepared:
+        return self.read_rows(frame, ts)
+
+    def add(self, rows: Prepared, at: Ints) -> None:
+        if not len(at):
+            return
+        some = rows.take(at)
+        late = some.buckets < self.bound
+        if late.any():
+            self._add_behind(some.take(np.flatnonzero(late)))
+            some = some.take(np.flatnonzero(~late))
+        if not len(some.codes):
+            return
+        self.fresh.add(some.codes, some.buckets, some.feeds, some.counted)
+        if isinstance(self.records, RowRecords) and not self.single:
+            self.waiting.append(self.records.of_rows(some))
+        self.newest = some.newest if self.newest is None else max(self.newest, some.newest)
+
+    def _add_behind(self, rows: Prepared) -> None:
+        if self.behind is None:
+            self.behind = self.records.open_panes()
+        self.behind.add(rows.codes, rows.buckets, rows.feeds, rows.counted)
+
+    # --------------------------------------------------------------------- windows that end
+
+    def close(self, done: int, now: int) -> list[list[Answer]]:
+        extents, wid = self._next_windows(done, now)
+        while len(wid):
+            self._answer(extents, wid)
+            extents, wid = self._next_windows(done, now)
+        made, self.made = self.made, []
+        return made
+
+    def _next_windows(self, done: int, now: int) -> tuple[Extents, Ints]:
+        """Some windows, the next ones that are complete at `now` and may hold a bucket."""
+        first, last = self._ends()
+        none = np.zeros(0, np.int64)
+        extents = self._extents(none if first is None else np.array([first, last]))
+        if first is None:
+            return extents, none
+        mine, its = extents.wids(np.array([first, last]))
+        low = max(self.axis.ended(extents, max(done, self.closed_to)) + 1, int(mine[0]))
+        high = min(self.axis.ended(extents, now), int(its[1]))
+        step = min(_WINDOWS, max(1, _AT_ONCE // max(len(self.groups), 1)))
+        return extents, np.arange(low, min(high, low + step - 1) + 1)
+
+    def _ends(self) -> tuple[int | None, int | None]:
+        """The first bucket that is held, and the last one that ever was."""
+        held = [panes.buckets for panes in (self.fresh, self.behind) if panes is not None]
+        firsts = [int(buckets[0]) for buckets in held if len(buckets)]
+        self._write()
+        stored = self.shelf.first()
+        firsts += [] if stored is None else [stored]
+        return (min(firsts), self.newest) if firsts else (None, None)
+
+    def _answer(self, extents: Extents, wid: Ints) -> None:
+        """Answer these windows, which come after all before."""
+        start, end = window_edges(extents, wid)
+        if self.single:
+            made = self.fresh.close(start, end)
+            self.fresh.drop(int(end[-1]))
+            self._finish(extents, wid, [(made, wid)])
+            return
+        pieces: list[tuple[Partials, Ints]] = [(Partials(self.layout), wid)]
+        answered = 0
+        try:
+            for low, high in zip(start.tolist(), end.tolist(), strict=True):
+                self._slide(low, high)
+                self._list(answered, low, high, wid, pieces)
+                answered += 1
+        finally:
+            self._finish(extents, wid[:answered], pieces)
+
+    def _finish(self, extents: Extents, wid: Ints, pieces: list[tuple[Partials, Ints]]) -> None:
+        """Turn the partials of windows that have been answered into answers."""
+        if not len(wid):
+            return
+        self.closed_to = int(self.axis.complete_at(extents, wid[-1:])[0])
+        most = sum(len(made) for made, _ in pieces)
+        if not most:
+            return
+        answers = PaneAnswers(self.plan, self.measures, self.types, most)
+        for made, of in pieces:
+            answers.take(made, of[made.places], made.codes, None)
+        self.made.append(self._columns_of(extents, answers))
+
+    def _columns_of(self, extents: Extents, answers: PaneAnswers) -> list[Answer]:
+        raw, order, wid, codes = answers.finish()
+        return [
+            *self.groups.keys(codes),
+            *edge_answers(self.spec, self.frame, self.axis.ticks, extents, wid),
+            Answer("revision", np.ones(len(wid), np.int64)),
+            *raw.answers(order),
+        ]
+
+    def no_answers(self) -> list[Answer]:
+        nothing = PaneAnswers(self.plan, self.measures, self.types, 0)
+        return self._columns_of(self._extents(np.zeros(0, np.int64)), nothing)
+
+    def _list(
+        self, place: int, low: int, high: int, wid: Ints, pieces: list[tuple[Partials, Ints]]
+    ) -> None:
+        """Append the partials of this window, whose panes have come in."""
+        tables = []
+        if self.extremes is not None:
+            self.extremes.reserve(self.totals.codes)
+            tables = [self.extremes.front, self.extremes.back]
+        if self.behind is None:
+            self.totals.answer(place, pieces[-1][0], tables)
+            return
+        mine, edges = Partials(self.layout), (np.array([low]), np.array([high]))
+        self.totals.answer(0, mine, tables)
+        both = Panes(self.layout, True)
+        for some in (mine, self.behind.close(*edges)):
+            both.merge(some, some.codes, some.places)
+        pieces += [
+            (both.close(np.array([0]), np.array([1])), wid[place:]),
+            (Partials(self.layout), wid),
+        ]
+
+    # -------------------------------------------------------------------- panes come and go
+
+    def _slide(self, low: int, high: int) -> None:
+        """Let the window cover the panes from low to high, neither of which ever falls."""
+        self._seal(high)
+        self._expire(low)
+        if self.extremes is not None:
+            self.extremes.slide(low, self._inside_back)
+        if self.behind is not None:
+            self.behind.drop(low)
+            if not len(self.behind.buckets):
+                self.behind = None
+
+    def _seal(self, high: int) -> None:
+        """Panes before `high` are complete: they come into the totals, and onto the store."""
+        self._write()
+        at, records = partials_in(self.layout, self.fresh, high)
+        if len(at):
+            codes = codes_of(records)
+            self.fresh.drop(high)
+            self.totals.add(records, codes)
+            if self.extremes is not None:
+                self.extremes.add(int(at[0]), codes, keys_of(self.layout, records))
+            if not isinstance(self.records, RowRecords):
+                self._shelve(self.records.to_columns(at, records))
+        self.sealed = max(self.sealed, high)
+        self.bound = max(self.bound, high)
+        self._release(high - 1)
+        self._write()
+
+    def _shelve(self, columns: Arrays) -> None:
+        """These records are for the store, before anything else is."""
+        if len(columns[AT]):
+            self.unwritten = columns, self.shelf.back
+            self.records_taken += len(columns[AT])
+
+    def _write(self) -> None:
+        """Put on the shelf what is to go there, as far as it is not there already."""
+        if self.unwritten is not None:
+            columns, first = self.unwritten
+            there = self.shelf.back - first
+            self.shelf.append({name: column[there:] for name, column in columns.items()})
+            self.unwritten = None
+
+    def _release(self, last: int) -> None:
+        """Rows of panes up to this one may go to the store."""
+        if not self.waiting:
+            return
+        columns = joined(self.waiting)
+        go = columns[AT] <= last
+        if not go.any():
+            self.waiting = [columns]
+            return
+        stay = np.flatnonzero(~go)
+        order = np.flatnonzero(go)
+        order = order[np.argsort(columns[AT][order], kind="stable")]
+        self.waiting = [taken(columns, stay)] if len(stay) else []
+        self._shelve(taken(columns, order))
+        self.bound = max(self.bound, int(columns[AT][order[-1]]))
+
+    def _expire(self, low: int) -> None:
+        """Panes before `low` leave."""
+        for part in self.shelf.expire_before(low):
+            codes = self.renames.now(part.first, self.records.codes(part.columns))
+            if isinstance(self.records, RowRecords):
+                self.records.put(part.columns, codes, self.leaving)
+            else:
+                self.totals.remove(self.records.records(part.columns), codes)
+        if len(self.leaving.buckets):  # a pane goes as it has come: as one partial a group
+            _, records = partials_in(self.layout, self.leaving)
+            self.totals.remove(records, codes_of(records))
+            self.leaving = Panes(self.layout, True)
+        self.renames.forget(self.shelf.front)
+
+    def _inside_back(self) -> Iterator[tuple[Ints, Ints, Keys]]:
+        return self._keys_back(self.shelf, self.renames)
+
+    def _keys_back(self, shelf: Shelf, renames: Renames) -> Iterator[tuple[Ints, Ints, Keys]]:
+        """The panes, codes and extremes of what is inside, by blocks, from the newest one on."""
+        for part in shelf.rows_back():
+            codes = renames.now(part.first, self.records.codes(part.columns))
+            at, records, codes = self._partials_of(part.columns, codes)
+            inside = np.flatnonzero(at < self.sealed)
+            yield at[inside], codes[inside], keys_of(self.layout, records[inside])
+
+    def _partials_of(self, columns: Arrays, codes: Ints) -> tuple[Ints, Ints, Ints]:
+        """Records of the shelf as partials: of which panes, and of which groups."""
+        if not isinstance(self.records, RowRecords):
+            return columns[AT], self.records.records(columns), codes
+        panes = Panes(self.layout, True)
+        self.records.put(columns, codes, panes)
+        at, records = partials_in(self.layout, panes)
+        return at, records, codes_of(records)
+
+    # ----------------------------------------------------------------------- letting go
+
+    def forget(self, done: int) -> None:
+        """Nothing: what leaves a window has left it before the window is answered."""
+
+    def tidy(self, now: int | None) -> None:
+        """Bring rows that the watermark has passed to the store, and what came behind to its place,
+        where it has become too much; forget the keys of groups that have no rows."""
+        self._write()
+        if self.waiting and now is not None:
+            newest = max(int(columns[AT].max()) for columns in self.waiting)
+            if now - self.axis.right < newest:
+                newest = int(self.buckets_of(np.array([max(now, NEVER + 2)]))[0][0])
+            self._release(newest)
+            self._write()
+        if self.behind is not None and self.behind.nbytes > self.place.memory:
+            self._put_in_place(self.behind)
+        if len(self.groups) > 2 * self.alive + _FEW_GROUPS:
+            self._forget_groups()
+
+    def _put_in_place(self, behind: Panes) -> None:
+        """Write all panes inside anew, with what came behind among them.
+
+        Cost: O(window), for as many rows as there is memory for.
+        """
+        columns = self.records.all_of(behind)
+        later = int(np.searchsorted(columns[AT], self.sealed))
+        if not later:
+            return
+        some = {name: column[:later] for name, column in columns.items()}
+        shelf, renames = self._merged(some), Renames()
+        totals = self._counted(shelf)
+        if self.extremes is not None:
+            self.extremes.turn(lambda: self._keys_back(shelf, renames))
+        self.stale.append(self.shelf.name)
+        shelf.took_over(self.shelf)
+        self.shelf, self.renames, self.totals = shelf, renames, totals
+        self.generation += 1
+        self.behind = None
+        rest = {name: column[later:] for name, column in columns.items()}
+        if len(rest[AT]):
+            self.behind = self.records.open_panes()
+            self.records.put(rest, self.records.codes(rest), self.behind)
+
+    def _merged(self, columns: Arrays) -> Shelf:
+        """A new shelf with what is inside and these records."""
+        made, at = self._open_shelf(self.generation + 1), 0
+        for part in self.shelf.rows(self.shelf.front, self.shelf.back):
+            codes = self.renames.now(part.first, self.records.codes(part.columns))
+            mine = self.records.set_codes(part.columns, codes)
+            to = int(np.searchsorted(columns[AT], mine[AT][-1], "right"))
+            both = joined([mine, {name: column[at:to] for name, column in columns.items()}])
+            made.append(taken(both, np.argsort(both[AT], kind="stable")))
+            at = to
+        made.append({name: column[at:] for name, column in columns.items()})
+        return made
+
+    def _counted(self, shelf: Shelf) -> Totals:
+        """The totals of a shelf: in the pieces, pane by pane or record by record, in which they will
+        be taken out again."""
+        made, panes = Totals(self.layout), Panes(self.layout, True)
+        for part in shelf.rows(shelf.front, shelf.back):
+            if not isinstance(self.records, RowRecords):
+                made.add(self.records.records(part.columns), self.records.codes(part.columns))
+                continue
+            self.records.put(part.columns, self.records.codes(part.columns), panes)
+            whole = min(int(part.columns[AT][-1]), self.sealed)
+            _, records = partials_in(self.layout, panes, whole)
+            made.add(records, codes_of(records))
+            panes.drop(whole)
+        _, records = partials_in(self.layout, panes, self.sealed)
+        made.add(records, codes_of(records))
+        return made
+
+    def _forget_groups(self) -> None:
+        """Number those groups anew of which there are rows, where most have none."""
+        count = len(self.groups)
+        rows = np.zeros(count, np.int64)
+        for some in (self.fresh.rows, self.totals.rows, *self._rows_behind()):
+            rows[: len(some)] += some
+        self.alive = int((rows > 0).sum())
+        if count - self.alive <= self.alive + _FEW_GROUPS:
+            return
+        new = np.where(rows > 0, np.cumsum(rows > 0) - 1, -1).astype(np.int32)
+        self.groups.renumber(new)
+        self.totals.renumber(new)
+        self.fresh = self._renumbered(self.partials, self.fresh, Panes(self.layout, True), new)
+        if self.behind is not None:
+            made = self.records.open_panes()
+            self.behind = self._renumbered(self.records, self.behind, made, new)
+        self.waiting = [
+            self.records.set_codes(columns, new[self.records.codes(columns)].astype(np.int64))
+            for columns in self.waiting
+        ]
+        self.renames.rename(new, self.shelf.back)
+        if self.extremes is not None:
+            self.extremes.renumber(new)
+
+    def _rows_behind(self) -> list[Ints]:
+        return [] if self.behind is None else [self.behind.rows]
+
+    def _renumbered(self, records: PaneRecords, panes: Panes, into: Panes, new: Any) -> Panes:
+        columns = records.all_of(panes)
+        records.put(columns, new[records.codes(columns)].astype(np.int64), into)
+        return into
+
+    # ---------------------------------------------------------------------------- state
+
+    def save(self) -> None:
+        """Write what belongs to the header, and have the store forget what no header names."""
+        self.shelf.save()
+        if self.extremes is not None:
+            self.extremes.free()
+        for name in self.stale:
+            self.place.store.delete_many(self.place.store.keys(f"{name}/".encode()))
+        self.stale = []
+
+    def in_memory(self) -> int:
+        """Bytes held in memory."""
+        panes = [self.fresh, self.leaving, *([] if self.behind is None else [self.behind])]
+        waiting = sum(column.nbytes for columns in self.waiting for column in columns.values())
+        extremes = 0 if self.extremes is None else self.extremes.nbytes
+        tables = sum(each.nbytes for each in panes) + self.totals.nbytes + self.groups.nbytes
+        return tables + waiting + extremes + self.renames.nbytes + self.shelf.pooled_bytes
+
+    def state(self) -> dict[str, int]:
+        partials, rows = self.fresh.held
+        records = len(self.shelf)
+        if isinstance(self.records, RowRecords):
+            rows += records
+        else:
+            partials += records
+        return {"rows": rows, "partials": partials, "bytes": self.in_memory()}
+
+    def to_parts(self) -> list[bytes]:
+        extremes = [] if self.extremes is None else self.extremes.to_parts()
+        waiting = [] if not self.waiting else list(joined(self.waiting).values())
+        lists = [
+            self.fresh.to_parts(), self.groups.to_parts(), self.totals.to_parts(),
+            [] if self.behind is None else self.behind.to_parts(), self.renames.to_parts(),
+            [column.tobytes() for column in waiting], extremes,
+        ]  # fmt: skip
+        head = {
+            "plan": self.stored_plan, "generation": self.generation, "bound": self.bound,
+            "sealed": self.sealed, "newest": self.newest, "closed_to": self.closed_to,
+            "records_taken": self.records_taken, "parts": [len(parts) for parts in lists],
+            "extremes": None if self.extremes is None else self.extremes.head(),
+        }  # fmt: skip
+        return [json.dumps(head).encode(), *(part for parts in lists for part in parts)]
+
+    def fill(self, parts: list[bytes]) -> None:
+        head = json.loads(parts[0])
+        lists, at = [], 1
+        for count in head["parts"]:
+            lists.append(parts[at : at + count])
+            at += count
+        fresh, groups, totals, behind, renames, waiting, extremes = lists
+        self.fresh.fill(fresh)
+        self.groups.fill(groups)
+        self.totals.fill(totals)
+        self.renames.fill(renames)
+        if behind:
+            self.behind = self.records.open_panes()
+            self.behind.fill(behind)
+        if waiting:
+            columns = [np.frombuffer(part, np.int64) for part in waiting]
+            self.waiting = [dict(zip(self.records.columns, columns, strict=True))]
+        if self.extremes is not None:
+            self.extremes.fill(head["extremes"], extremes)
+        for name in ("generation", "bound", "sealed", "newest", "closed_to", "records_taken"):
+            setattr(self, name, head[name])
+        if self.generation:
+            self.shelf = self._open_shelf(self.generation)
+        known = max(self.fresh.codes, self.totals.codes)
+        if len(self.groups) < known:
+            raise ValueError("a group has no key")
+
+    def checkpoint(self, magnitude: int, count: int) -> Callable[[], None] | None:
+        return None
+
+    def weight(self, rows: Prepared) -> tuple[int, int]:
+        return rows.magnitude, len(rows.codes)
+
+
+def codes_of(records: Ints) -> Ints:
+    """The groups of partials as records."""
+    return (records[:, 0] << 32) >> 32
+
+
+def joined(columns: list[Arrays]) -> Arrays:
+    """Records of the same columns, one after the other."""
+    if len(columns) == 1:
+        return columns[0]
+    return {name: np.concatenate([some[name] for some in columns]) for name in columns[0]}
+
+
+def taken(columns: Arrays, rows: Ints) -> Arrays:
+    """Some of them."""
+    return {name: column[rows] for name, column in columns.items()}

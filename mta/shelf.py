@@ -1,0 +1,207 @@
+"""What windows by number keep on a store: records in order of panes, first in, first out; and what
+is to be put back when they leave, last in, first out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mta.engine import Ints
+from mta.errors import DamageError
+from mta.repository import Repository, Rows
+from mta.row_blocks import Arrays, Layout, RowBlock
+from mta.stores import Store
+
+AT = "at"  # the column that says which pane a record is of
+
+
+class Shelf(Repository):
+    """Records in order of panes, whose header is written only when `save` is called.
+
+    So that it always says the same as the headers of all else that belongs to it. `overdue`: a
+    header would free many blocks of the store.
+    """
+
+    overdue = False
+    _saves = False
+
+    def save(self) -> None:
+        """Write the header, and the blocks that are only in memory."""
+        self._saves = True
+        try:
+            self._write_header()
+        finally:
+            self._saves = False
+        self.overdue = False
+
+    def _write_header(self) -> None:
+        if self._saves:
+            super()._write_header()
+        else:
+            self.overdue = True
+
+    def first(self) -> int | None:
+        """The pane of the oldest record; None: there is none."""
+        return None if self.front == self.back else int(self._front_rows().columns[AT][0])
+
+    def expire_before(self, pane: int) -> Iterator[Rows]:
+        """The records of earlier panes, which leave as the iteration goes on; as `expire`."""
+        while self.front < self.back:
+            leaving = int(np.searchsorted(self._front_rows().columns[AT], pane))
+            if not leaving:
+                return
+            yield from self.expire(self.front + leaving)
+
+    def _front_rows(self) -> Rows:
+        block = self._ancient(self.front // self.layout.rows)
+        stop = min(block.first + self.layout.rows, self.back)
+        return self._view(block, self.front, stop)
+
+    def rows_back(self) -> Iterator[Rows]:
+        """All records inside, block by block, from the newest block to the oldest."""
+        stop = self.back
+        while stop > self.front:
+            start = max((stop - 1) // self.layout.rows * self.layout.rows, self.front)
+            yield from self.rows(start, stop)
+            stop = start
+
+    def took_over(self, other: Shelf) -> None:
+        """Go on with the counts of another one, whose place this takes."""
+        self._written += other._written
+        self._read += other._read
+        self._hits += other._hits
+        self._misses += other._misses
+
+    @property
+    def pooled_bytes(self) -> int:
+        """Bytes of the blocks in memory."""
+        return len(self._pool) * self.layout.block
+
+
+class Stack:
+    """Rows by columns, of which those that came last leave first; all but one block on a store.
+
+    It is filled once, sealed, and then only gets less: all that has to be remembered of it are its
+    name and `count`.
+    """
+
+    def __init__(self, layout: Layout, store: Store, name: str, count: int = 0) -> None:
+        self.layout, self.store, self.name, self.count = layout, store, name, count
+        self.written = self.read = 0
+        self.blocks = -(-count // layout.rows)  # of them on the store
+        self._top: RowBlock | None = None
+
+    def push(self, columns: Arrays) -> None:
+        """Take rows, the last of which is on top."""
+        start, rows = 0, len(next(iter(columns.values())))
+        while start < rows:
+            if self._top is None:
+                self._top = RowBlock(self.layout, self.count)
+            step = min(self._top.room, rows - start)
+            self._top.append(columns, {}, start, start + step)
+            self.count += step
+            start += step
+            if not self._top.room:
+                self.seal()
+                self._top = None
+
+    def seal(self) -> None:
+        """Nothing more will come: a store gets the last block, too."""
+        if self._top is None or self._top.stored:
+            return
+        number = self._top.first // self.layout.rows
+        self.store.put(self._key(number), self._top.to_bytes())
+        self._top.stored = True
+        self.written += 1
+        self.blocks = number + 1
+
+    def top(self) -> Arrays:
+        """The rows of the topmost block, the top one last."""
+        number = (self.count - 1) // self.layout.rows
+        if self._top is None or self._top.first != number * self.layout.rows:
+            self._top = self._stored(number)
+        inside = self.count - self._top.first
+        return {name: column[:inside] for name, column in self._top.columns.items()}
+
+    def _stored(self, number: int) -> RowBlock:
+        key = self._key(number)
+        data, what = self.store.get(key), f"{self.store!r}: {key!r}"
+        self.read += 1
+        if data is None:
+            raise DamageError(f"{what}: the block is missing")
+        return RowBlock.from_bytes(self.layout, number * self.layout.rows, data, what)
+
+    def drop(self, rows: int) -> None:
+        """So many leave from the top, of those that `top` has shown."""
+        self.count -= rows
+
+    def free(self) -> None:
+        """Have the store forget the blocks that are used up."""
+        used = -(-self.count // self.layout.rows)
+        self.store.delete_many(self._key(number) for number in range(used, self.blocks))
+        self.blocks = min(used, self.blocks)
+
+    def _key(self, number: int) -> bytes:
+        return f"{self.name}/{number:016x}".encode()
+
+
+class Renames:
+    """Codes of groups that were given anew, for records that still have old ones.
+
+    Memory: 4 bytes for each group that was known at a time from which there are still records.
+    """
+
+    def __init__(self) -> None:
+        self.since: list[int] = [0]  # from this record on
+        self.codes: list[NDArray[np.int32] | None] = [None]  # what a code is now; None: the same
+
+    def now(self, first: int, codes: Ints) -> Ints:
+        """The codes of records from `first` on, as they are now."""
+        if len(self.since) == 1 and self.codes[0] is None:
+            return codes
+        made = codes.copy()
+        edges = np.clip(np.array([*self.since[1:], first + len(codes)]) - first, 0, len(codes))
+        start = 0
+        for stop, now in zip(edges.tolist(), self.codes, strict=True):
+            if now is not None and stop > start:
+                made[start:stop] = now[codes[start:stop]]
+            start = max(start, stop)
+        return made
+
+    def rename(self, new: NDArray[np.int32], at: int) -> None:
+        """Code i is new[i] from now on; the next record is number `at`."""
+        self.codes = [new if now is None else _then(now, new) for now in self.codes]
+        self.since.append(at)
+        self.codes.append(None)
+
+    def forget(self, before: int) -> None:
+        """Records before this one are no more."""
+        while len(self.since) > 1 and self.since[1] <= before:
+            del self.since[0], self.codes[0]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(now.nbytes for now in self.codes if now is not None)
+
+    def to_parts(self) -> list[bytes]:
+        """Everything, as bytes; what `fill` takes."""
+        told = [b"" if now is None else now.tobytes() for now in self.codes]
+        return [np.array(self.since, np.int64).tobytes(), *told]
+
+    def fill(self, parts: list[bytes]) -> None:
+        """Take what `to_parts` gave."""
+        self.since = np.frombuffer(parts[0], np.int64).tolist()
+        self.codes = [np.frombuffer(part, np.int32) if part else None for part in parts[1:]]
+        if len(self.since) != len(self.codes) or not self.since:
+            raise ValueError("codes and records do not fit")
+
+
+def _then(now: NDArray[np.int32], new: NDArray[np.int32]) -> NDArray[np.int32]:
+    return np.where(now >= 0, new[now], np.int32(-1)).astype(np.int32)
+
+
+Renamed = Callable[[int, Ints], Ints]
