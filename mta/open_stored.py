@@ -50,20 +50,34 @@ class Place:
     memory: int
     block: int
 
-    def pool(self, others: int) -> int:
-        """Blocks in memory, where so many others are needed elsewhere.
+    def check(self, plan: Plan) -> None:
+        """Refuse a place that is too small.
 
         Raises
         ------
         SpecError
-            There is no room for two.
+            There is no room for as many blocks as are needed, or a block has none for two records.
         """
-        blocks = self.memory // self.block - others
-        if blocks < 2:
+        least, blocks = least_block(plan), blocks_needed(plan)
+        if self.block < least or self.memory < blocks * self.block:
+            size = max(self.block, least)
             raise SpecError(
-                f"memory: {self.memory} bytes have no room for {2 + others} blocks of {self.block}"
+                f"memory: {self.memory} bytes have no room for {blocks} blocks of {size}, which "
+                "are needed at least"
             )
-        return blocks
+
+
+def blocks_needed(plan: Plan) -> int:
+    """How many blocks have to be in memory at least: the newest and the oldest one, and where there
+    are extremes one of what is to be put back."""
+    return 3 if any(state.name in ("min", "max") for state in plan.states) else 2
+
+
+def least_block(plan: Plan) -> int:
+    """Bytes of a block with room for two records of the plan, whatever types its columns have."""
+    sums = sum(state.name == "sum" for state in plan.states)
+    words = 3 + (11 + 4 * sums) // 8 + len(plan.states) + sums + len(plan.inputs)
+    return 24 + words + 2 * (9 * words)
 
 
 class StoredPanes(PaneRows, OpenWindows):
@@ -124,7 +138,7 @@ class StoredPanes(PaneRows, OpenWindows):
         self.stale: list[str] = []  # names of shelves that are no more
 
     def _open_shelf(self, generation: int) -> Shelf:
-        pool = self.place.pool(0 if self.extremes is None else 1)
+        pool = self.place.memory // self.place.block - (self.extremes is not None)
         name = f"{self.place.name}~rows{generation}"
         return Shelf(
             self.records.columns, self.place.store, name, pool=pool, block=self.place.block
@@ -379,6 +393,7 @@ class StoredPanes(PaneRows, OpenWindows):
         shelf, renames = self._merged(some), Renames()
         totals = self._counted(shelf)
         if self.extremes is not None:
+            self.extremes.reserve(totals.codes)
             self.extremes.turn(lambda: self._keys_back(shelf, renames))
         self.stale.append(self.shelf.name)
         shelf.took_over(self.shelf)

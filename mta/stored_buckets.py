@@ -11,16 +11,15 @@ from collections.abc import Callable, Hashable
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from mta.bucket_stream import BucketStream
 from mta.costs import requests_a_second
+from mta.engine import Ints
 from mta.errors import DataError, SpecError, StoreError
 from mta.frames import Answer, Frame, open_frame
 from mta.one_batch import OneBatch
 from mta.open_plans import ENOUGH
 from mta.open_rows import OpenRows
-from mta.open_stored import Place, StoredPanes
+from mta.open_stored import Place, StoredPanes, blocks_needed
 from mta.open_windows import OpenWindows
 from mta.periodic import Periodic
 from mta.plan import make_plan
@@ -77,6 +76,7 @@ class StoredBucketStream(BucketStream):
         super().__init__(spec)
         self.wanted_plan, self.place = plan, place
         self.choice = first_stored_choice(spec, self.plan, plan)
+        place.check(self.plan)
         self.may_choose = plan == "auto"
         self.own = own  # what is to be closed with it, in this order
         self.todo: list[Callable[[], Answers]] = []
@@ -113,8 +113,14 @@ class StoredBucketStream(BucketStream):
         self.place.store.flush()
 
     def close(self) -> None:
-        """Flush, and close a store that was not given as one; the temporary one is removed."""
-        if not self.own or len(self.own) == 1:
+        """Flush, and close a store that was not given as one; a temporary one is removed.
+
+        Raises
+        ------
+        StoreError, DataError
+            As `flush`; it is open still.
+        """
+        if self.broken is None and not any(isinstance(x, TemporaryDirectory) for x in self.own):
             self.flush()
         self._let_go_of_store()
 
@@ -179,6 +185,13 @@ class StoredBucketStream(BucketStream):
         super()._attempt(call, *arguments)
         return self._results()
 
+    def _read(self, frame: Frame) -> Ints:
+        ts = super()._read(frame)
+        held = self.open
+        if not self.may_choose and isinstance(held, OpenRows) and not len(held.kept.ts):
+            self.open = follow_stored(self.choice, held, self.place, frame) or held
+        return ts
+
     def _push(self, data: Any) -> None:
         self.todo = [*self.todo, *self._steps(open_frame(data)), self._better_plan, self._tidy]
 
@@ -227,7 +240,8 @@ class StoredBucketStream(BucketStream):
             if self.received < ENOUGH and held.state()["bytes"] <= self.place.memory:
                 return []
             self.choice, self.may_choose = stored_choice(held, self.place), False
-        self.open = follow_stored(self.choice, held, self.place) or held
+        kept = open_frame(held.kept.data)
+        self.open = follow_stored(self.choice, held, self.place, kept) or held
         return []
 
     def _tidy(self) -> Answers:
@@ -250,10 +264,10 @@ class StoredBucketStream(BucketStream):
 
     def _save(self) -> None:
         """One batch: what the stream is, and the blocks that belong to it."""
-        if self.todo or self.answers:
-            raise DataError("flush: a call was cut short by its store; retry() goes on with it")
         if self.broken is not None:
             raise DataError(f"flush: it can't go on ({self.broken!r}); open it again")
+        if self.todo or self.answers:
+            raise DataError("flush: a call was cut short by its store; retry() goes on with it")
         from mta.bucket_state import stream_bytes  # it builds on streams
 
         told = json.dumps({"block": self.place.block}).encode()
@@ -285,9 +299,7 @@ def open_stored(
         together = OneBatch(opened)
         data = together.get(f"{name}~stream".encode())
         if data is None:
-            plan_of = make_plan(spec.asked, spec.min_periods or 0)
-            has_extremes = any(state.name in ("min", "max") for state in plan_of.states)
-            block = min(_BLOCK, size // (3 if has_extremes else 2))
+            block = min(_BLOCK, size // blocks_needed(make_plan(spec.asked, spec.min_periods or 0)))
             return StoredBucketStream(spec, plan, Place(together, name, size, block), own)
         return _filled(spec, Place(together, name, size, 0), own, data)
     except BaseException:

@@ -7,7 +7,7 @@ import numpy as np
 from mta._keys import factorize
 from mta.costs import space_one_window, space_two_levels
 from mta.errors import SpecError
-from mta.frames import open_frame
+from mta.frames import Frame, open_frame
 from mta.one_batch import OneBatch
 from mta.open_rows import OpenRows
 from mta.open_stored import Place, StoredPanes
@@ -86,12 +86,17 @@ def _bytes(amount: float) -> str:
     return f"{amount:.0f} bytes"
 
 
-def follow_stored(choice: Choice, rows: OpenRows, place: Place) -> StoredPanes | None:
-    """The same rows, held as a plan says; None: their types are not known yet."""
-    frame = open_frame(rows.kept.data)
+def follow_stored(
+    choice: Choice, rows: OpenRows, place: Place, frame: Frame
+) -> StoredPanes | None:
+    """The same rows, held as a plan says; None: their types are not known yet.
+
+    frame : of rows, for the types of their columns
+    """
     types = [frame.column(name).kind for name in rows.plan.columns]
-    if choice.plan == "rows" or "null" in types or not len(rows.kept.ts):
+    if choice.plan == "rows" or "null" in types or not frame.rows:
         return None
     panes = StoredPanes(rows.axis, rows.plan, frame, rows.revisions, choice.plan, place)
-    panes.add(panes.prepare(frame, rows.kept.ts), np.arange(len(rows.kept.ts)))
+    if len(rows.kept.ts):
+        panes.add(panes.prepare(frame, rows.kept.ts), np.arange(len(rows.kept.ts)))
     return panes
