@@ -118,6 +118,7 @@ class StoredPanes(PaneRows, OpenWindows):
         self.single = self.range == self.pane
         self.fresh = Panes(self.layout, True)  # panes that are not complete
         self.waiting: list[Arrays] = []  # rows that are for the store, when time has come to them
+        self.in_order = True  # the rows that wait
         self.behind: Panes | None = None
         self.totals = Totals(self.layout)
         self.leaving = Panes(self.layout, True)  # of rows, what they come to by panes
@@ -162,6 +163,7 @@ class StoredPanes(PaneRows, OpenWindows):
         self.fresh.add(some.codes, some.buckets, some.feeds, some.counted)
         if isinstance(self.records, RowRecords) and not self.single:
             self.waiting.append(self.records.of_rows(some))
+            self.in_order = False
         self.newest = some.newest if self.newest is None else max(self.newest, some.newest)
 
     def _add_behind(self, rows: Prepared) -> None:
@@ -314,17 +316,18 @@ class StoredPanes(PaneRows, OpenWindows):
         """Rows of panes up to this one may go to the store."""
         if not self.waiting:
             return
-        columns = joined(self.waiting)
-        go = columns[AT] <= last
-        if not go.any():
-            self.waiting = [columns]
+        columns = self.waiting[0]  # in order, if it is the only one
+        if len(self.waiting) > 1 or not self.in_order:
+            columns = joined(self.waiting)
+            columns = taken(columns, np.argsort(columns[AT], kind="stable"))
+            self.waiting, self.in_order = [columns], True
+        go = int(np.searchsorted(columns[AT], last, "right"))
+        if not go:
             return
-        stay = np.flatnonzero(~go)
-        order = np.flatnonzero(go)
-        order = order[np.argsort(columns[AT][order], kind="stable")]
-        self.waiting = [taken(columns, stay)] if len(stay) else []
-        self._shelve(taken(columns, order))
-        self.bound = max(self.bound, int(columns[AT][order[-1]]))
+        rest = {name: column[go:] for name, column in columns.items()}
+        self.waiting = [rest] if len(rest[AT]) else []
+        self._shelve({name: column[:go] for name, column in columns.items()})
+        self.bound = max(self.bound, int(columns[AT][go - 1]))
 
     def _expire(self, low: int) -> None:
         """Panes before `low` leave."""
@@ -528,6 +531,7 @@ class StoredPanes(PaneRows, OpenWindows):
         if waiting:
             columns = [np.frombuffer(part, np.int64) for part in waiting]
             self.waiting = [dict(zip(self.records.columns, columns, strict=True))]
+            self.in_order = False
         if self.extremes is not None:
             self.extremes.fill(head["extremes"], extremes)
         for name in ("generation", "bound", "sealed", "newest", "closed_to", "records_taken"):

@@ -1,0 +1,84 @@
+"""Quantiles where the values are sorted elsewhere: which of them are asked for, and what they come to.
+
+The arithmetic is that of `_ranks.pyx`, so the answers are the same doubles.
+"""
+from libc.stdint cimport int64_t
+from libc.string cimport memset
+
+import numpy as np
+
+from mta._ranks import INTERPOLATIONS, SOURCES
+
+cdef extern from "_ranks_sort.h":
+    int64_t mta_rank_key(int64_t raw, int source) nogil
+    int64_t mta_rank_cell(int64_t key, int source) nogil
+
+cdef extern from "_ranks_lower.h":
+    ctypedef struct Quantile "mta_quantile":
+        double q
+        int interpolation
+        int64_t position
+        int pair
+        double between
+        int64_t* first
+        int64_t* second
+        double* share
+    void mta_place(Quantile* q, int64_t n) nogil
+    void mta_lower_quantile(const Quantile* q, int64_t n, int source, int64_t* out) nogil
+
+
+def keys_of(const int64_t[::1] raw, str source):
+    """int64 keys in the order of values of this source: -0.0 just below 0.0, every NaN above all."""
+    cdef int kind = SOURCES[source]
+    cdef int64_t i
+    made = np.empty(raw.shape[0], np.int64)
+    cdef int64_t[::1] out = made
+    for i in range(raw.shape[0]):
+        out[i] = mta_rank_key(raw[i], kind)
+    return made
+
+
+def values_of(const int64_t[::1] keys, str source):
+    """The values of keys, as raw cells; all NaN come back as one."""
+    cdef int kind = SOURCES[source]
+    cdef int64_t i
+    made = np.empty(keys.shape[0], np.int64)
+    cdef int64_t[::1] out = made
+    for i in range(keys.shape[0]):
+        out[i] = mta_rank_cell(keys[i], kind)
+    return made
+
+
+def places_of(double q, str interp, const int64_t[::1] counts):
+    """Where the quantiles of so many sorted values lie: of two of them, which may be one, the first and
+    the second place, and how far between them. Of no values: anything."""
+    cdef Quantile quantile
+    cdef int64_t i
+    memset(&quantile, 0, sizeof(quantile))
+    quantile.q, quantile.interpolation = q, INTERPOLATIONS[interp]
+    places, shares = np.zeros((2, counts.shape[0]), np.int64), np.zeros(counts.shape[0])
+    cdef int64_t[:, ::1] place = places
+    cdef double[::1] share = shares
+    for i in range(counts.shape[0]):
+        if counts[i] > 0:
+            mta_place(&quantile, counts[i])
+            place[0, i] = quantile.position
+            place[1, i] = quantile.position + (quantile.pair != 0)
+            share[i] = quantile.between
+    return places[0], places[1], shares
+
+
+def lower(str interp, str source, int64_t[::1] first, int64_t[::1] second, double[::1] share):
+    """The answers: doubles, or for "lower", "higher" and "nearest" values of the source, as cells."""
+    cdef Quantile quantile
+    cdef int64_t n = first.shape[0]
+    if second.shape[0] != n or share.shape[0] != n:
+        raise ValueError("a second value and a share for each is needed")
+    made = np.empty(n, np.int64)
+    cdef int64_t[::1] out = made
+    memset(&quantile, 0, sizeof(quantile))
+    quantile.interpolation = INTERPOLATIONS[interp]
+    if n:
+        quantile.first, quantile.second, quantile.share = &first[0], &second[0], &share[0]
+        mta_lower_quantile(&quantile, n, SOURCES[source], &out[0])
+    return made

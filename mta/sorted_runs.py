@@ -1,0 +1,155 @@
+"""Sorting in bounded memory: values of groups and how often they occur, from the least to the greatest.
+
+A merge sort over a store (Knuth, The Art of Computer Programming 3, 5.4): what fits in memory is
+sorted and written as a run; runs are merged as many at a time as a part of each fits in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from mta.engine import Ints
+from mta.errors import DamageError
+from mta.row_blocks import Arrays, Layout, RowBlock
+from mta.stores import Store
+
+CODE, KEY, COUNT, TIME, PLACE, RAW = "code", "key", "count", "time", "place", "raw"
+COLUMNS = dict.fromkeys((CODE, KEY, COUNT, TIME, PLACE, RAW), "int64")
+
+_FAN = 16  # runs that are merged at a time
+_ROW = 8 * len(COLUMNS)
+
+
+class SortedRuns:
+    """Tallies of groups: `code` and `key`, how often (`count`), and the first place of all in window
+    order (`time`, `place`) with what stood there (`raw`).
+
+    Cost: O(tallies log tallies) time; each is written and read once, and once more for every 16
+    times as many as fit in memory. Memory: `memory`, a few times over while NumPy sorts.
+    """
+
+    def __init__(self, store: Store, name: str, memory: int) -> None:
+        self.store, self.name = store, name
+        self.most = max(memory // _ROW, 2 * _FAN)
+        self.layout = Layout(COLUMNS, 64 + (_ROW + 1) * max(self.most // _FAN, 2))
+        self.held: list[Arrays] = []
+        self.rows = 0
+        self.runs: list[tuple[int, int]] = []  # of each its first block and its tallies
+        self.blocks = 0
+        self.written = self.read = 0
+
+    def add(self, tallies: Arrays) -> None:
+        """Take tallies, in any order."""
+        start, n = 0, len(tallies[CODE])
+        while start < n:
+            step = min(self.most - self.rows, n - start)
+            self.held.append({name: c[start : start + step] for name, c in tallies.items()})
+            self.rows += step
+            start += step
+            if self.rows == self.most:
+                self._write_run([combined(self.held)])
+                self.held, self.rows = [], 0
+
+    def merged(self) -> Iterator[Arrays]:
+        """All tallies in order of groups and keys, the equal ones as one; then there are none."""
+        if not self.runs:
+            if self.held:
+                yield combined(self.held)
+            self.held, self.rows = [], 0
+            return
+        if self.held:
+            self._write_run([combined(self.held)])
+            self.held, self.rows = [], 0
+        while len(self.runs) > _FAN:
+            some, self.runs = self.runs[:_FAN], self.runs[_FAN:]
+            self._write_run(self._merged(some))
+        yield from self._merged(self.runs)
+        self.runs = []
+
+    def clear(self) -> None:
+        """Have the store forget the runs."""
+        self.store.delete_many(self._key(number) for number in range(self.blocks))
+        self.held, self.rows, self.runs, self.blocks = [], 0, [], 0
+
+    def _write_run(self, parts: Iterator[Arrays] | list[Arrays]) -> None:
+        first, count, rest = self.blocks, 0, None
+        for part in parts:
+            tallies = part if rest is None else _joined([rest, part])
+            n = len(tallies[CODE])
+            whole = n // self.layout.rows * self.layout.rows
+            for start in range(0, whole, self.layout.rows):
+                self._write_block(tallies, start, start + self.layout.rows)
+            rest = {name: column[whole:].copy() for name, column in tallies.items()}
+            count += whole
+        if rest is not None and len(rest[CODE]):
+            self._write_block(rest, 0, len(rest[CODE]))
+            count += len(rest[CODE])
+        self.runs.append((first, count))
+
+    def _write_block(self, tallies: Arrays, start: int, stop: int) -> None:
+        block = RowBlock(self.layout, self.blocks)
+        block.append(tallies, {}, start, stop)
+        self.store.put(self._key(self.blocks), block.to_bytes())
+        self.blocks += 1
+        self.written += 1
+
+    def _read_run(self, run: tuple[int, int]) -> Iterator[Arrays]:
+        first, count = run
+        for number in range(first, first - (-count // self.layout.rows)):
+            key = self._key(number)
+            data, what = self.store.get(key), f"{self.store!r}: {key!r}"
+            self.read += 1
+            if data is None:
+                raise DamageError(f"{what}: the block is missing")
+            block = RowBlock.from_bytes(self.layout, number, data, what)
+            yield {name: column[: block.count] for name, column in block.columns.items()}
+
+    def _merged(self, runs: list[tuple[int, int]]) -> Iterator[Arrays]:
+        """The tallies of runs: of each a block is at hand, and what can't come again goes out."""
+        readers = [self._read_run(run) for run in runs]
+        heads = [next(reader, None) for reader in readers]
+        while any(head is not None for head in heads):
+            present = [head for head in heads if head is not None]
+            last = min((int(head[CODE][-1]), int(head[KEY][-1])) for head in present)
+            some = []
+            for k, head in enumerate(heads):
+                if head is None:
+                    continue
+                to = _upto(head, *last)
+                some.append({name: column[:to] for name, column in head.items()})
+                rest = {name: column[to:] for name, column in head.items()}
+                heads[k] = rest if len(rest[CODE]) else next(readers[k], None)
+            yield combined(some)
+
+    def _key(self, number: int) -> bytes:
+        return f"{self.name}/{number:016x}".encode()
+
+
+def _upto(tallies: Arrays, code: int, key: int) -> int:
+    """How many of these come at this one or before."""
+    low = int(np.searchsorted(tallies[CODE], code))
+    high = int(np.searchsorted(tallies[CODE], code, "right"))
+    return low + int(np.searchsorted(tallies[KEY][low:high], key, "right"))
+
+
+def combined(parts: list[Arrays]) -> Arrays:
+    """Tallies in order of groups and keys, those of the same as one."""
+    tallies = _joined(parts)
+    columns = (tallies[PLACE], tallies[TIME], tallies[KEY], tallies[CODE])
+    order: Ints = np.lexsort(columns)
+    tallies = {name: column[order] for name, column in tallies.items()}
+    new = np.diff(tallies[CODE], prepend=-1) != 0
+    new[1:] |= tallies[KEY][1:] != tallies[KEY][:-1]
+    first = np.flatnonzero(new)
+    if len(first) == len(order):
+        return tallies
+    counts = np.add.reduceat(tallies[COUNT], first)
+    return {**{name: column[first] for name, column in tallies.items()}, COUNT: counts}
+
+
+def _joined(parts: list[Arrays]) -> Arrays:
+    if len(parts) == 1:
+        return parts[0]
+    return {name: np.concatenate([part[name] for part in parts]) for name in COLUMNS}

@@ -1,0 +1,248 @@
+"""Quantiles, the greatest and the most frequent values of windows on a store: they are sorted anew
+for every window, in bounded memory (`sorted_runs`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mta._quantiles import keys_of, lower, places_of, values_of
+from mta.engine import Ints
+from mta.frames import Answer
+from mta.kernels import Columns, keeps_type
+from mta.plan import Output, Plan, State
+from mta.row_blocks import Arrays
+from mta.sorted_runs import CODE, COLUMNS, COUNT, KEY, PLACE, RAW, TIME, SortedRuns
+
+TS, SEQ = "ts", "seq"  # columns of rows: when, and in which order they came
+_NAN = 0x7FF8000000000000
+
+
+def is_sorted_for(state: State | None) -> bool:
+    """Whether answers are found in the sorted values of a window."""
+    return state is not None and state.name in ("ranks", "tally")
+
+
+def value_column(name: str) -> str:
+    """What the values of a column are called in a record."""
+    return f"v.{name}"
+
+
+def columns_of(plan: Plan) -> tuple[str, ...]:
+    """The columns of records from which the answers of a plan are sorted."""
+    states = [state for state in plan.states if is_sorted_for(state)]
+    names = dict.fromkeys(value_column(state.input.columns[0]) for state in states)
+    ordered = (TS, SEQ) if any(state.name == "tally" for state in states) else ()
+    return (*names, *ordered)
+
+
+@dataclass
+class WindowLists:
+    """What an answer is of every group of a window: cells, and for lists how many of each."""
+
+    cells: Ints
+    lengths: Ints | None = None
+
+    def take(self, codes: Ints) -> tuple[Ints, Ints | None]:
+        """Those of some groups, in this order."""
+        if self.lengths is None:
+            return self.cells[codes], None
+        starts, wanted = (np.cumsum(self.lengths) - self.lengths)[codes], self.lengths[codes]
+        within = np.arange(wanted.sum()) - np.repeat(np.cumsum(wanted) - wanted, wanted)
+        return self.cells[np.repeat(starts, wanted) + within], wanted
+
+
+@dataclass
+class Ranked:
+    """The values at some places among all, in order of groups and keys, as these go by."""
+
+    wanted: Ints  # places, which rise
+    cells: Ints = field(init=False)
+    seen: int = 0
+    found: int = 0
+
+    def __post_init__(self) -> None:
+        self.cells = np.zeros(len(self.wanted), np.int64)
+
+    def take(self, tallies: Arrays) -> None:
+        """The next tallies."""
+        ends = self.seen + np.cumsum(tallies[COUNT])
+        to = int(np.searchsorted(self.wanted, ends[-1]))
+        at = np.searchsorted(ends, self.wanted[self.found : to], "right")
+        self.cells[self.found : to] = tallies[KEY][at]
+        self.seen, self.found = int(ends[-1]), to
+
+
+class Frequent:
+    """The most frequent values of groups, as their tallies go by; of equals that which came first."""
+
+    def __init__(self, most: int, groups: int) -> None:
+        self.most = most
+        self.distinct = np.zeros(groups, np.int64)
+        self.kept: Arrays = {name: np.zeros(0, np.int64) for name in COLUMNS}
+
+    def take(self, tallies: Arrays) -> None:
+        """The next tallies, no value of which has come before."""
+        np.add.at(self.distinct, tallies[CODE], 1)
+        if not self.most:
+            return
+        again = int(np.searchsorted(self.kept[CODE], tallies[CODE][0]))  # that group goes on
+        both = {n: np.concatenate([self.kept[n][again:], tallies[n]]) for n in COLUMNS}
+        order = np.lexsort((both[PLACE], both[TIME], -both[COUNT], both[CODE]))
+        codes = both[CODE][order]
+        rank = np.arange(len(codes)) - np.searchsorted(codes, codes)
+        best = order[rank < self.most]
+        self.kept = {n: np.concatenate([self.kept[n][:again], both[n][best]]) for n in COLUMNS}
+
+    def cells(self, most: int) -> WindowLists:
+        """Of every group the so many most frequent values."""
+        codes = self.kept[CODE]
+        rank = np.arange(len(codes)) - np.searchsorted(codes, codes)
+        first = rank < most
+        lengths = np.bincount(codes[first], minlength=len(self.distinct))
+        return WindowLists(self.kept[RAW][first], lengths)
+
+
+class SortedAnswers:
+    """The answers of some states of a plan over windows whose rows come by pieces.
+
+    types : of the columns, by name
+    """
+
+    def __init__(self, plan: Plan, types: Columns) -> None:
+        self.plan, self.types = plan, types
+        self.states = [state for state in plan.states if is_sorted_for(state)]
+        self.outputs = [o for o in plan.outputs if is_sorted_for(o.state)]
+        self.written = self.read = 0
+
+    def of_window(
+        self, state: State, pieces: Iterator[tuple[Arrays, Ints, Ints]], runs: SortedRuns, counts: Ints
+    ) -> dict[str, WindowLists]:
+        """The answers of one state.
+
+        pieces : of all rows that count: records, their groups and which of them count
+        counts : how many of them each group has
+        """
+        for columns, codes, rows in pieces:
+            runs.add(self._tallies(state, columns, codes, rows))
+        made = self._ranks if state.name == "ranks" else self._frequent
+        answers = made(state, runs, counts)
+        self.written, self.read = self.written + runs.written, self.read + runs.read
+        runs.clear()
+        return answers
+
+    def _tallies(self, state: State, columns: Arrays, codes: Ints, rows: Ints) -> Arrays:
+        name = state.input.columns[0]
+        raw = np.ascontiguousarray(columns[value_column(name)][rows])
+        one, none = np.ones(len(rows), np.int64), np.zeros(len(rows), np.int64)
+        made = {CODE: codes[rows], KEY: raw, COUNT: one, TIME: none, PLACE: none, RAW: raw}
+        if state.name == "ranks":
+            return {**made, KEY: keys_of(raw, self.types[name].source), RAW: none}
+        if self.types[name].kind == "float":  # NaN is one value, and so is zero
+            values = raw.view(np.float64)
+            made[KEY] = np.where(np.isnan(values), np.nan, values + 0.0).view(np.int64)
+        return {**made, TIME: columns[TS][rows], PLACE: columns[SEQ][rows]}
+
+    def _ranks(self, state: State, runs: SortedRuns, counts: Ints) -> dict[str, WindowLists]:
+        source = self.types[state.input.columns[0]].source
+        ends = np.cumsum(counts)
+        starts, greatest = ends - counts, np.maximum(ends - 1, 0)
+        asked: dict[str, Any] = {}
+        for output in self.plan.of_state(state):
+            a = output.aggregate
+            if a.fn == "top_k":
+                lengths = np.minimum(counts, a.k)
+                within = np.arange(lengths.sum()) - np.repeat(
+                    np.cumsum(lengths) - lengths, lengths
+                )
+                asked[output.name] = np.repeat(ends, lengths) - 1 - within, lengths
+            else:
+                first, second, share = places_of(a.q, a.interp, counts)
+                asked[output.name] = starts + first, starts + second, share
+        places = [each for one in asked.values() for each in one[: 3 - len(one) // 3 - 1]]
+        return self._lowered(state, runs, source, counts, greatest, asked)
+
+    def _lowered(
+        self, state: State, runs: SortedRuns, source: str, counts: Ints, greatest: Ints,
+        asked: dict[str, Any],
+    ) -> dict[str, WindowLists]:  # fmt: skip
+        wanted = [greatest]
+        for one in asked.values():
+            wanted += one[:1] if len(one) == 2 else one[:2]
+        ranked = Ranked(np.unique(np.concatenate(wanted)))
+        for tallies in runs.merged():
+            ranked.take(tallies)
+        cells = values_of(ranked.cells, source)
+
+        def at(places: Ints) -> Ints:
+            return cells[np.minimum(np.searchsorted(ranked.wanted, places), len(cells) - 1)]
+
+        made = {}
+        for output in self.plan.of_state(state):
+            a, one = output.aggregate, asked[output.name]
+            if a.fn == "top_k":
+                made[output.name] = WindowLists(at(one[0]), one[1])
+                continue
+            answer = lower(a.interp, source, at(one[0]), at(one[1]), one[2])
+            if source == "float" and state.nan == "propagate":
+                nan = np.isnan(at(greatest).view(np.float64)) & (counts > 0)
+                answer[nan] = _NAN
+            made[output.name] = WindowLists(answer)
+        return made
+
+    def _frequent(self, state: State, runs: SortedRuns, counts: Ints) -> dict[str, WindowLists]:
+        outputs = self.plan.of_state(state)
+        most = max((_listed(output) for output in outputs), default=0)
+        frequent = Frequent(most, len(counts))
+        for tallies in runs.merged():
+            frequent.take(tallies)
+        made = {}
+        for output in outputs:
+            if output.aggregate.fn == "count_distinct":
+                made[output.name] = WindowLists(frequent.distinct)
+            elif output.aggregate.fn == "mode":
+                first = frequent.cells(1)
+                assert first.lengths is not None
+                cells = np.zeros(len(counts), np.int64)
+                cells[first.lengths > 0] = first.cells
+                made[output.name] = WindowLists(cells)
+            else:
+                made[output.name] = frequent.cells(output.aggregate.k)
+        return made
+
+    def column(
+        self, output: Output, cells: list[Ints], lengths: list[Ints | None], counts: Ints
+    ) -> Answer:
+        """The column of an answer, of windows one after the other."""
+        a = output.aggregate
+        valid = counts >= output.need
+        known: NDArray[np.bool_] | None = None if valid.all() else valid
+        values = np.concatenate([np.zeros(0, np.int64), *cells])
+        like = self.types[a.columns[0]]
+        if lengths and lengths[0] is not None:
+            sizes = np.concatenate([each for each in lengths if each is not None])
+            values = values[np.repeat(valid, sizes)].view(_dtype(like))
+            return Answer(output.name, values, known, like, lengths=np.where(valid, sizes, 0))
+        if a.fn == "count_distinct":
+            return Answer(output.name, values, known)
+        if a.fn not in ("mode",) and not keeps_type(a):
+            return Answer(output.name, _masked(values.view(np.float64), known), known)
+        return Answer(output.name, _masked(values.view(_dtype(like)), known), known, like)
+
+
+def _dtype(like: Any) -> Any:
+    return like.values.dtype
+
+
+def _masked(values: NDArray[Any], valid: NDArray[np.bool_] | None) -> NDArray[Any]:
+    if valid is None or values.dtype.kind != "f":
+        return values
+    return np.where(valid, values, np.nan)
+
+
+def _listed(output: Output) -> int:
+    return {"count_distinct": 0, "mode": 1}.get(output.aggregate.fn, output.aggregate.k)
