@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,18 +21,22 @@ from mta._partials import Layout, Partials
 from mta._totals import Totals, keys_of
 from mta.buckets import edge_answers, window_edges
 from mta.engine import Ints
-from mta.errors import SpecError
+from mta.errors import DataError, SpecError
 from mta.frames import Answer, Frame
 from mta.front_back import FrontBack, Keys
 from mta.one_batch import OneBatch
 from mta.open_windows import OpenWindows, Revisions, WindowAxis
+from mta.kernels import Columns
 from mta.pane_answers import PaneAnswers
 from mta.pane_records import PaneRecords, RowRecords, partials_in
 from mta.pane_rows import PaneRows, Prepared
-from mta.plan import Plan
-from mta.push import EVER, NEVER
+from mta.plan import Output, Plan
+from mta.push import NEVER, fitted
 from mta.row_blocks import Arrays
+from mta.rows import Coders
 from mta.shelf import AT, Renames, Shelf
+from mta.sorted_runs import SortedRuns
+from mta.stored_holistic import SEQ, TS, SortedAnswers, WindowLists, columns_of, is_sorted_for
 
 # So many partials are in the cache, and so many windows are looked at in one go, at most.
 _AT_ONCE = 1 << 15
@@ -76,8 +80,19 @@ def blocks_needed(plan: Plan) -> int:
 def least_block(plan: Plan) -> int:
     """Bytes of a block with room for two records of the plan, whatever types its columns have."""
     sums = sum(state.name == "sum" for state in plan.states)
-    words = 3 + (11 + 4 * sums) // 8 + len(plan.states) + sums + len(plan.inputs)
+    sorts = 2 + len(plan.inputs) if any(map(is_sorted_for, plan.states)) else 0
+    words = 3 + (11 + 4 * sums) // 8 + len(plan.states) + sums + len(plan.inputs) + sorts
     return 24 + words + 2 * (9 * words)
+
+
+@dataclass
+class Answered:
+    """Partials of windows and groups: their places are numbers of these windows. What was found by
+    sorting is of the first window only."""
+
+    made: Partials
+    wid: Ints
+    sorted: dict[str, WindowLists] = field(default_factory=dict)
 
 
 class StoredPanes(PaneRows, OpenWindows):
@@ -105,7 +120,9 @@ class StoredPanes(PaneRows, OpenWindows):
         place: Place,
     ) -> None:
         OpenWindows.__init__(self, axis, plan, frame, revisions)
-        PaneRows.__init__(self, axis, plan, frame, "paned")
+        self.summed = Plan(tuple(o for o in plan.outputs if not is_sorted_for(o.state)))
+        PaneRows.__init__(self, axis, self.summed, frame, "paned")
+        self._read_all(plan)
         self.stored_plan, self.place = plan_name, place
         for number, source in enumerate(self.measures.inputs):
             self.measures.counts[source] = len(self.specs)
@@ -113,13 +130,16 @@ class StoredPanes(PaneRows, OpenWindows):
         feeds, inputs = len(self.measures.feeds), len(self.measures.inputs)
         self.layout = Layout(self.specs, feeds)
         self.partials = PaneRecords(self.layout, feeds, inputs)
-        kind = RowRecords if plan_name == "1W" else PaneRecords
-        self.records = kind(self.layout, feeds, inputs)
-        self.single = self.range == self.pane
+        self.records = self.partials
+        if plan_name == "1W":
+            self.records = RowRecords(self.layout, feeds, inputs, columns_of(plan))
+        self.sorted = SortedAnswers(plan, self.types)
+        self.single = self.range == self.pane and not self.sorted.states
         self.fresh = Panes(self.layout, True)  # panes that are not complete
         self.waiting: list[Arrays] = []  # rows that are for the store, when time has come to them
         self.in_order = True  # the rows that wait
         self.behind: Panes | None = None
+        self.rows_behind: list[Arrays] = []  # with 1W, what that is made of
         self.totals = Totals(self.layout)
         self.leaving = Panes(self.layout, True)  # of rows, what they come to by panes
         self.extremes: FrontBack | None = None
@@ -136,6 +156,7 @@ class StoredPanes(PaneRows, OpenWindows):
         self.made: list[list[Answer]] = []  # answers, as long as there are more to come with them
         self.alive = 0
         self.records_taken = 0
+        self.numbered = 0  # rows that have come
         self.stale: list[str] = []  # names of shelves that are no more
 
     def _open_shelf(self, generation: int) -> Shelf:
@@ -145,10 +166,53 @@ class StoredPanes(PaneRows, OpenWindows):
             self.records.columns, self.place.store, name, pool=pool, block=self.place.block
         )
 
+    def _read_all(self, plan: Plan) -> None:
+        """Read also the columns of those answers that are sorted for."""
+        self.plan, self.coders = plan, Coders(plan)
+        self.measures = replace(self.measures, inputs=tuple(plan.inputs))
+        columns = {name: self.frame.column(name) for name in plan.columns}
+        self.types = {name: column.slice(0, 0) for name, column in columns.items()}
+        inputs = {source: number for number, source in enumerate(plan.inputs)}
+        for state, measure in self.measures.states.items():
+            kind, feed, _, source, nan = self.specs[measure]
+            self.specs[measure] = (kind, feed, inputs[state.input], source, nan)
+
     # -------------------------------------------------------------------------- rows in
 
     def prepare(self, frame: Frame, ts: Ints) -> Prepared:
-        return self.read_rows(frame, ts)
+        rows = self.read_rows(frame, ts)
+        more: Arrays = {}
+        for name in columns_of(self.plan):
+            if name == TS:
+                more[name] = ts
+            elif name == SEQ:
+                more[name] = np.arange(self.numbered, self.numbered + len(ts))
+            else:
+                column = fitted(frame.column(name[2:]), self.types[name[2:]])
+                assert column.values is not None
+                more[name] = np.ascontiguousarray(column.values).view(np.int64)
+        self.numbered += len(ts)
+        return replace(rows, more=more)
+
+    def read_rows(self, frame: Frame, ts: Ints) -> Prepared:
+        self._check_sorted({name: frame.column(name) for name in self.plan.columns})
+        return super().read_rows(frame, ts)
+
+    def _check_sorted(self, columns: Columns) -> None:
+        """Refuse what can't be sorted on a store.
+
+        Raises
+        ------
+        DataError
+            An aggregate is of values that have no 8 bytes.
+        """
+        for output in self.sorted.outputs:
+            for name in output.aggregate.columns:
+                if columns[name].kind == "other":
+                    raise DataError(
+                        f"memory: {output.name}: {output.aggregate!r} can't be kept on a store: "
+                        f"column {name!r} is {columns[name].dtype}, whose values have no 8 bytes"
+                    )
 
     def add(self, rows: Prepared, at: Ints) -> None:
         if not len(at):
@@ -168,8 +232,10 @@ class StoredPanes(PaneRows, OpenWindows):
 
     def _add_behind(self, rows: Prepared) -> None:
         if self.behind is None:
-            self.behind = self.records.open_panes()
+            self.behind = Panes(self.layout, False)
         self.behind.add(rows.codes, rows.buckets, rows.feeds, rows.counted)
+        if isinstance(self.records, RowRecords):
+            self.rows_behind.append(self.records.of_rows(rows))
 
     # --------------------------------------------------------------------- windows that end
 
@@ -209,64 +275,107 @@ class StoredPanes(PaneRows, OpenWindows):
         if self.single:
             made = self.fresh.close(start, end)
             self.fresh.drop(int(end[-1]))
-            self._finish(extents, wid, [(made, wid)])
+            self._finish(extents, wid, [Answered(made, wid)])
             return
-        pieces: list[tuple[Partials, Ints]] = [(Partials(self.layout), wid)]
+        pieces = [Answered(Partials(self.layout), wid)]
         answered = 0
         try:
             for low, high in zip(start.tolist(), end.tolist(), strict=True):
                 self._slide(low, high)
+                if self.sorted.states:
+                    pieces.append(Answered(Partials(self.layout), wid[answered:]))
                 self._list(answered, low, high, wid, pieces)
                 answered += 1
         finally:
             self._finish(extents, wid[:answered], pieces)
 
-    def _finish(self, extents: Extents, wid: Ints, pieces: list[tuple[Partials, Ints]]) -> None:
+    def _finish(self, extents: Extents, wid: Ints, pieces: list[Answered]) -> None:
         """Turn the partials of windows that have been answered into answers."""
         if not len(wid):
             return
         self.closed_to = int(self.axis.complete_at(extents, wid[-1:])[0])
-        most = sum(len(made) for made, _ in pieces)
-        if not most:
-            return
-        answers = PaneAnswers(self.plan, self.measures, self.types, most)
-        for made, of in pieces:
-            answers.take(made, of[made.places], made.codes, None)
-        self.made.append(self._columns_of(extents, answers))
+        if any(len(piece.made) for piece in pieces):
+            self.made.append(self._columns(extents, pieces))
 
-    def _columns_of(self, extents: Extents, answers: PaneAnswers) -> list[Answer]:
-        raw, order, wid, codes = answers.finish()
+    def _columns(self, extents: Extents, pieces: list[Answered]) -> list[Answer]:
+        most = sum(len(piece.made) for piece in pieces)
+        answers = PaneAnswers(self.summed, self.measures, self.types, most)
+        for piece in pieces:
+            answers.take(piece.made, piece.wid[piece.made.places], piece.made.codes, None)
+        raw, _, wid, codes = answers.finish()
+        made = {answer.name: answer for answer in raw.answers(None)}
+        for output in self.sorted.outputs:
+            made[output.name] = self._sorted_column(output, pieces)
         return [
             *self.groups.keys(codes),
             *edge_answers(self.spec, self.frame, self.axis.ticks, extents, wid),
             Answer("revision", np.ones(len(wid), np.int64)),
-            *raw.answers(order),
+            *(made[output.name] for output in self.plan.outputs),
         ]
 
-    def no_answers(self) -> list[Answer]:
-        nothing = PaneAnswers(self.plan, self.measures, self.types, 0)
-        return self._columns_of(self._extents(np.zeros(0, np.int64)), nothing)
+    def _sorted_column(self, output: Output, pieces: list[Answered]) -> Answer:
+        assert output.input is not None
+        measure = self.measures.counts[output.input]
+        full = [piece for piece in pieces if len(piece.made)]
+        counts = np.concatenate([np.zeros(0, np.int64), *(p.made.counts(measure) for p in full)])
+        taken = [p.sorted[output.name].take(p.made.codes) for p in full]
+        cells, lengths = [cells for cells, _ in taken], [sizes for _, sizes in taken]
+        return self.sorted.column(output, cells, lengths, counts)
 
-    def _list(
-        self, place: int, low: int, high: int, wid: Ints, pieces: list[tuple[Partials, Ints]]
-    ) -> None:
+    def no_answers(self) -> list[Answer]:
+        return self._columns(self._extents(np.zeros(0, np.int64)), [])
+
+    def _list(self, place: int, low: int, high: int, wid: Ints, pieces: list[Answered]) -> None:
         """Append the partials of this window, whose panes have come in."""
         tables = []
         if self.extremes is not None:
             self.extremes.reserve(self.totals.codes)
             tables = [self.extremes.front, self.extremes.back]
-        if self.behind is None:
-            self.totals.answer(place, pieces[-1][0], tables)
+        if self.behind is None and not self.sorted.states:
+            self.totals.answer(place, pieces[-1].made, tables)
             return
-        mine, edges = Partials(self.layout), (np.array([low]), np.array([high]))
-        self.totals.answer(0, mine, tables)
-        both = Panes(self.layout, True)
-        for some in (mine, self.behind.close(*edges)):
-            both.merge(some, some.codes, some.places)
+        made, edges = Partials(self.layout), (np.array([low]), np.array([high]))
+        self.totals.answer(0, made, tables)
+        if self.behind is not None:
+            both = Panes(self.layout, True)
+            for some in (made, self.behind.close(*edges)):
+                both.merge(some, some.codes, some.places)
+            made = both.close(np.array([0]), np.array([1]))
         pieces += [
-            (both.close(np.array([0]), np.array([1])), wid[place:]),
-            (Partials(self.layout), wid),
+            Answered(made, wid[place:], self._sort(low, high, made)),
+            Answered(Partials(self.layout), wid),
         ]
+
+    def _sort(self, low: int, high: int, made: Partials) -> dict[str, WindowLists]:
+        """The answers over the rows of a window that are found by sorting them."""
+        answers: dict[str, WindowLists] = {}
+        for state in self.sorted.states:
+            counts = np.zeros(len(self.groups), np.int64)
+            counts[made.codes] = made.counts(self.measures.counts[state.input])
+            runs = SortedRuns(
+                self.place.store, f"{self.place.name}~sorted", self.place.memory
+            )
+            number = self.measures.inputs.index(state.input)
+            rows = self._rows_inside(low, high, number)
+            answers |= self.sorted.of_window(state, rows, runs, counts)
+        return answers
+
+    def _rows_inside(self, low: int, high: int, number: int) -> Iterator[tuple[Arrays, Ints, Ints]]:
+        """By pieces, rows of a window, their groups, and which of them count for an input."""
+        records = self.records
+        assert isinstance(records, RowRecords)
+        for part in self.shelf.rows(self.shelf.front, self.shelf.back):
+            if int(part.columns[AT][0]) >= high:
+                break
+            codes = self.renames.now(part.first, records.codes(part.columns))
+            yield part.columns, codes, self._counting(part.columns, low, high, number)
+        for columns in self.rows_behind:
+            yield columns, records.codes(columns), self._counting(columns, low, high, number)
+
+    def _counting(self, columns: Arrays, low: int, high: int, number: int) -> Ints:
+        assert isinstance(self.records, RowRecords)
+        inside = (columns[AT] >= low) & (columns[AT] < high)
+        return np.flatnonzero(inside & (self.records.counted(columns, number) == 1))
 
     # -------------------------------------------------------------------- panes come and go
 
@@ -279,7 +388,7 @@ class StoredPanes(PaneRows, OpenWindows):
         if self.behind is not None:
             self.behind.drop(low)
             if not len(self.behind.buckets):
-                self.behind = None
+                self.behind, self.rows_behind = None, []
 
     def _seal(self, high: int) -> None:
         """Panes before `high` are complete: they come into the totals, and onto the store."""
@@ -378,8 +487,11 @@ class StoredPanes(PaneRows, OpenWindows):
                 newest = int(self.buckets_of(np.array([max(now, NEVER + 2)]))[0][0])
             self._release(newest)
             self._write()
-        if self.behind is not None and self.behind.nbytes > self.place.memory:
-            self._put_in_place(self.behind)
+        if self.behind is not None and self._bytes_behind() > self.place.memory:
+            if len(self.rows_behind) > 1:
+                self.rows_behind = [self._records_behind(self.behind)]  # of panes that are inside
+            if self._bytes_behind() > self.place.memory:
+                self._put_in_place(self.behind)
         if len(self.groups) > 2 * self.alive + _FEW_GROUPS:
             self._forget_groups()
 
@@ -388,7 +500,7 @@ class StoredPanes(PaneRows, OpenWindows):
 
         Cost: O(window), for as many rows as there is memory for.
         """
-        columns = self.records.all_of(behind)
+        columns = self._records_behind(behind)
         later = int(np.searchsorted(columns[AT], self.sealed))
         if not later:
             return
@@ -402,11 +514,24 @@ class StoredPanes(PaneRows, OpenWindows):
         shelf.took_over(self.shelf)
         self.shelf, self.renames, self.totals = shelf, renames, totals
         self.generation += 1
-        self.behind = None
+        self.behind, self.rows_behind = None, []
         rest = {name: column[later:] for name, column in columns.items()}
         if len(rest[AT]):
-            self.behind = self.records.open_panes()
-            self.records.put(rest, self.records.codes(rest), self.behind)
+            self._set_behind(rest)
+
+    def _records_behind(self, behind: Panes) -> Arrays:
+        """What has come behind, as records in order of panes."""
+        if not isinstance(self.records, RowRecords):
+            return self.records.all_of(behind)
+        columns = joined(self.rows_behind)
+        columns = taken(columns, np.argsort(columns[AT], kind="stable"))
+        first = int(np.searchsorted(columns[AT], int(behind.buckets[0])))
+        return {name: column[first:] for name, column in columns.items()}
+
+    def _set_behind(self, columns: Arrays) -> None:
+        self.behind = Panes(self.layout, False)
+        self.records.put(columns, self.records.codes(columns), self.behind)
+        self.rows_behind = [columns] if isinstance(self.records, RowRecords) else []
 
     def _merged(self, columns: Arrays) -> Shelf:
         """A new shelf with what is inside and these records."""
@@ -450,10 +575,13 @@ class StoredPanes(PaneRows, OpenWindows):
         new = np.where(rows > 0, np.cumsum(rows > 0) - 1, -1).astype(np.int32)
         self.groups.renumber(new)
         self.totals.renumber(new)
-        self.fresh = self._renumbered(self.partials, self.fresh, Panes(self.layout, True), new)
+        columns, self.fresh = self.partials.all_of(self.fresh), Panes(self.layout, True)
+        codes = new[self.partials.codes(columns)].astype(np.int64)
+        self.partials.put(columns, codes, self.fresh)
         if self.behind is not None:
-            made = self.records.open_panes()
-            self.behind = self._renumbered(self.records, self.behind, made, new)
+            columns = self._records_behind(self.behind)
+            codes = new[self.records.codes(columns)].astype(np.int64)
+            self._set_behind(self.records.set_codes(columns, codes))
         self.waiting = [
             self.records.set_codes(columns, new[self.records.codes(columns)].astype(np.int64))
             for columns in self.waiting
@@ -465,10 +593,9 @@ class StoredPanes(PaneRows, OpenWindows):
     def _rows_behind(self) -> list[Ints]:
         return [] if self.behind is None else [self.behind.rows]
 
-    def _renumbered(self, records: PaneRecords, panes: Panes, into: Panes, new: Any) -> Panes:
-        columns = records.all_of(panes)
-        records.put(columns, new[records.codes(columns)].astype(np.int64), into)
-        return into
+    def _bytes_behind(self) -> int:
+        rows = sum(column.nbytes for columns in self.rows_behind for column in columns.values())
+        return rows + (0 if self.behind is None else self.behind.nbytes)
 
     # ---------------------------------------------------------------------------- state
 
@@ -483,10 +610,11 @@ class StoredPanes(PaneRows, OpenWindows):
 
     def in_memory(self) -> int:
         """Bytes held in memory."""
-        panes = [self.fresh, self.leaving, *([] if self.behind is None else [self.behind])]
+        panes = [self.fresh, self.leaving]
         waiting = sum(column.nbytes for columns in self.waiting for column in columns.values())
         extremes = 0 if self.extremes is None else self.extremes.nbytes
         tables = sum(each.nbytes for each in panes) + self.totals.nbytes + self.groups.nbytes
+        tables += self._bytes_behind()
         return tables + waiting + extremes + self.renames.nbytes + self.shelf.pooled_bytes
 
     def state(self) -> dict[str, int]:
@@ -505,11 +633,12 @@ class StoredPanes(PaneRows, OpenWindows):
             self.fresh.to_parts(), self.groups.to_parts(), self.totals.to_parts(),
             [] if self.behind is None else self.behind.to_parts(), self.renames.to_parts(),
             [column.tobytes() for column in waiting], extremes,
+            [c.tobytes() for c in joined(self.rows_behind).values()] if self.rows_behind else [],
         ]  # fmt: skip
         head = {
             "plan": self.stored_plan, "generation": self.generation, "bound": self.bound,
             "sealed": self.sealed, "newest": self.newest, "closed_to": self.closed_to,
-            "records_taken": self.records_taken, "parts": [len(parts) for parts in lists],
+            "records_taken": self.records_taken, "numbered": self.numbered, "parts": [len(parts) for parts in lists],
             "extremes": None if self.extremes is None else self.extremes.head(),
         }  # fmt: skip
         return [json.dumps(head).encode(), *(part for parts in lists for part in parts)]
@@ -520,27 +649,30 @@ class StoredPanes(PaneRows, OpenWindows):
         for count in head["parts"]:
             lists.append(parts[at : at + count])
             at += count
-        fresh, groups, totals, behind, renames, waiting, extremes = lists
+        fresh, groups, totals, behind, renames, waiting, extremes, rows_behind = lists
         self.fresh.fill(fresh)
         self.groups.fill(groups)
         self.totals.fill(totals)
         self.renames.fill(renames)
         if behind:
-            self.behind = self.records.open_panes()
+            self.behind = Panes(self.layout, False)
             self.behind.fill(behind)
-        if waiting:
-            columns = [np.frombuffer(part, np.int64) for part in waiting]
-            self.waiting = [dict(zip(self.records.columns, columns, strict=True))]
-            self.in_order = False
+        self.waiting, self.rows_behind = self._filled(waiting), self._filled(rows_behind)
+        self.in_order = False
         if self.extremes is not None:
             self.extremes.fill(head["extremes"], extremes)
-        for name in ("generation", "bound", "sealed", "newest", "closed_to", "records_taken"):
+        told = ("generation", "bound", "sealed", "newest", "closed_to", "records_taken", "numbered")
+        for name in told:
             setattr(self, name, head[name])
         if self.generation:
             self.shelf = self._open_shelf(self.generation)
         known = max(self.fresh.codes, self.totals.codes)
         if len(self.groups) < known:
             raise ValueError("a group has no key")
+
+    def _filled(self, parts: list[bytes]) -> list[Arrays]:
+        columns = [np.frombuffer(part, np.int64) for part in parts]
+        return [dict(zip(self.records.columns, columns, strict=True))] if parts else []
 
     def checkpoint(self, magnitude: int, count: int) -> Callable[[], None] | None:
         return None

@@ -16,8 +16,6 @@ from mta.repository import Rows
 from mta.row_blocks import Arrays
 from mta.shelf import AT
 
-_LAZY = 1 << 62  # groups with fewer rows are kept as rows
-
 
 @dataclass(frozen=True)
 class PaneRecords:
@@ -57,10 +55,6 @@ class PaneRecords:
         word = self.words[0]
         return {**columns, word: columns[word] >> 32 << 32 | codes}
 
-    def open_panes(self) -> Panes:
-        """Panes whose windows are of several, and which keep what such records are made of."""
-        return Panes(self.layout, False)
-
     def all_of(self, panes: Panes) -> Arrays:
         """What these panes hold, as records in order of panes."""
         return self.to_columns(*partials_in(self.layout, panes))
@@ -78,12 +72,14 @@ class PaneRecords:
 @dataclass(frozen=True)
 class RowRecords(PaneRecords):
     """Rows as records, rising by panes: columns `at`, `head` (the group, and for which sets of rows
-    it counts) and those that are aggregated."""
+    it counts), those that are aggregated, and others."""
+
+    others: tuple[str, ...] = ()
 
     @property
     def words(self) -> list[str]:
         """The columns of a record."""
-        return ["head", *(f"f{k}" for k in range(self.feeds))]
+        return ["head", *(f"f{k}" for k in range(self.feeds)), *self.others]
 
     def of_rows(self, rows: Prepared) -> Arrays:
         """Rows that have been pushed, as records; not in order yet."""
@@ -93,24 +89,18 @@ class RowRecords(PaneRecords):
         made: Arrays = {AT: rows.buckets, "head": counts << 32 | rows.codes}
         for k, feed in enumerate(rows.feeds):
             made[f"f{k}"] = feed.view(np.int64)
-        return made
-
-    def open_panes(self) -> Panes:
-        return Panes(self.layout, False, False, _LAZY)
-
-    def all_of(self, panes: Panes) -> Arrays:
-        infos, rows = (panes.to_parts()[k] for k in (1, 5))
-        held = np.frombuffer(infos, np.int64).reshape(-1, 3)
-        records = np.frombuffer(rows, np.int64).reshape(-1, 1 + self.feeds)
-        return self.to_columns(np.repeat(held[:, 0], held[:, 2]), records)
+        return {**made, **{name: rows.more[name] for name in self.others}}
 
     def put(self, columns: Arrays, codes: Ints, panes: Panes) -> None:
-        counts = columns["head"] >> 32
         counted: list[Any] = [
-            np.ascontiguousarray(counts >> k & 1).astype(np.uint8) for k in range(self.inputs)
+            self.counted(columns, k).astype(np.uint8) for k in range(self.inputs)
         ]
         feeds = [np.ascontiguousarray(columns[f"f{k}"]) for k in range(self.feeds)]
         panes.add(codes, np.ascontiguousarray(columns[AT]), feeds, counted)
+
+    def counted(self, columns: Arrays, number: int) -> Ints:
+        """1 where a row counts for this input, 0 where not."""
+        return columns["head"] >> (32 + number) & 1
 
 
 def partials_in(layout: Layout, panes: Panes, before: int | None = None) -> tuple[Ints, Ints]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import gcd
 from typing import Any
@@ -55,6 +55,7 @@ class Prepared:
     counted: list[Any]
     magnitude: int
     newest: int
+    more: dict[str, Any] = field(default_factory=dict)  # other columns of them
 
     def take(self, at: Ints) -> Prepared:
         """The rows at these places, which rise."""
@@ -68,6 +69,7 @@ class Prepared:
             pick(self.codes), pick(self.buckets), pick(self.repeats),
             [pick(x) for x in self.feeds], [pick(x) for x in self.counted], self.magnitude,
             int(self.buckets[at].max()) if len(at) else -EVER,
+            {name: pick(column) for name, column in self.more.items()},
         )  # fmt: skip
 
 

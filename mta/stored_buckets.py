@@ -77,7 +77,7 @@ class StoredBucketStream(BucketStream):
         self.wanted_plan, self.place = plan, place
         self.choice = first_stored_choice(spec, self.plan, plan)
         place.check(self.plan)
-        self.may_choose = plan == "auto"
+        self.may_choose = self.choice.plan == "rows"
         self.own = own  # what is to be closed with it, in this order
         self.todo: list[Callable[[], Answers]] = []
         self.answers: Answers = []  # that wait for the rest of their call
@@ -167,7 +167,10 @@ class StoredBucketStream(BucketStream):
             io = (0, 0, 0.0, store.bytes_written, store.bytes_read, 0.0)
             return StoredStats(self.choice.plan, *io, 0, 0, 0, 0, 0, 0, memory)
         shelf, layout = held.shelf.stats(), held.shelf.layout
-        written, read = (0, 0) if held.extremes is None else held.extremes.stats()
+        written, read = held.sorted.written, held.sorted.read
+        if held.extremes is not None:
+            again = held.extremes.stats()
+            written, read = written + again[0], read + again[1]
         expected = requests_a_second(held.records_taken, layout.block, layout.block / layout.rows)
         return StoredStats(
             self.choice.plan, shelf.written + written, shelf.read + read, expected,

@@ -163,7 +163,6 @@ class SortedAnswers:
             else:
                 first, second, share = places_of(a.q, a.interp, counts)
                 asked[output.name] = starts + first, starts + second, share
-        places = [each for one in asked.values() for each in one[: 3 - len(one) // 3 - 1]]
         return self._lowered(state, runs, source, counts, greatest, asked)
 
     def _lowered(
@@ -223,13 +222,13 @@ class SortedAnswers:
         known: NDArray[np.bool_] | None = None if valid.all() else valid
         values = np.concatenate([np.zeros(0, np.int64), *cells])
         like = self.types[a.columns[0]]
-        if lengths and lengths[0] is not None:
-            sizes = np.concatenate([each for each in lengths if each is not None])
+        if a.fn in ("top_k", "most_common"):
+            sizes = np.concatenate([counts[:0], *(each for each in lengths if each is not None)])
             values = values[np.repeat(valid, sizes)].view(_dtype(like))
             return Answer(output.name, values, known, like, lengths=np.where(valid, sizes, 0))
         if a.fn == "count_distinct":
             return Answer(output.name, values, known)
-        if a.fn not in ("mode",) and not keeps_type(a):
+        if a.fn != "mode" and not keeps_type(a):
             return Answer(output.name, _masked(values.view(np.float64), known), known)
         return Answer(output.name, _masked(values.view(_dtype(like)), known), known, like)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mta._keys import factorize
+from mta._partials import MOST_INPUTS
 from mta.costs import space_one_window, space_two_levels
 from mta.errors import SpecError
 from mta.frames import Frame, open_frame
@@ -17,6 +18,7 @@ from mta.periodic import Landmark, Periodic
 from mta.plan import Plan
 from mta.planner import Choice
 from mta.row_blocks import Layout
+from mta.stored_holistic import is_sorted_for
 from mta.stores import MemoryStore
 
 STORED_PLANS = ("auto", "2LA", "1W")
@@ -41,9 +43,20 @@ def first_stored_choice(spec: Periodic, plan: Plan, wanted: str) -> Choice:
         raise SpecError("memory: windows that late rows revise can't be on a store; take 'drop'")
     if spec.progress is not None and spec.progress.punctuation is not None:
         raise SpecError("memory: rows that are punctuation can't be told; call op.advance(time)")
-    why_not = no_partials(plan)
+    summed = Plan(tuple(o for o in plan.outputs if not is_sorted_for(o.state)))
+    why_not = no_partials(summed)
     if why_not is not None:
-        raise SpecError(f"memory: {why_not}, which can't be kept on a store")
+        raise SpecError(f"memory: {why_not}, and can't be kept on a store")
+    sorts = [o for o in plan.outputs if is_sorted_for(o.state)]
+    if sorts and len(plan.inputs) > MOST_INPUTS:
+        raise SpecError(f"memory: more than {MOST_INPUTS} different sets of rows are counted")
+    if sorts and wanted == "2LA":
+        raise SpecError(
+            f"plan: '2LA' keeps partial aggregates, and {sorts[0].name}: {sorts[0].aggregate!r} "
+            "needs the rows; take '1W'"
+        )
+    if sorts and wanted == "auto":
+        return Choice("1W", f"{sorts[0].name}: {sorts[0].aggregate!r} needs the rows")
     if wanted == "auto":
         return Choice("rows", "until enough rows have been seen")
     return Choice(wanted, "asked for")
