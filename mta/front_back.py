@@ -1,4 +1,4 @@
-"""Extremes of windows over panes that are on a store: two stacks of tables, of which memory holds two.
+"""Extremes of windows whose panes are on a store: two stacks of tables, two of which are held.
 
 The extremes of a window are those of its front, panes up to a border, and of its back, those after
 it. In the back keys only rise, as panes come. When the front is used up, the records of the back
@@ -33,9 +33,8 @@ class FrontBack:
     it is written once and read once, at most. The window at which the back becomes the front goes
     over all records inside. Memory: two keys per group and extreme, and one block.
 
-    Two stacks are Adamax's queue of 2011 in Tangwongsan et al., General Incremental Sliding-Window
-    Aggregation, 2015, §4; that the front is a table and a way back from it, so that it takes no
-    table per pane, is possible since a record changes few of a table's groups.
+    It is the algorithm of `fifo.TwoStacks` over panes, but for this: the front is one table and a
+    way back from it, not a table per pane, as a record changes one group of a table.
     """
 
     def __init__(self, extremes: int, store: Store, name: str, block: int) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -21,12 +20,11 @@ from mta._partials import Layout, Partials
 from mta._totals import Totals, keys_of
 from mta.buckets import edge_answers, window_edges
 from mta.engine import Ints
-from mta.errors import DataError, SpecError
+from mta.errors import DataError
 from mta.frames import Answer, Frame
 from mta.front_back import FrontBack, Keys
-from mta.one_batch import OneBatch
-from mta.open_windows import OpenWindows, Revisions, WindowAxis
 from mta.kernels import Columns
+from mta.open_windows import OpenWindows, Revisions, WindowAxis
 from mta.pane_answers import PaneAnswers
 from mta.pane_records import PaneRecords, RowRecords, partials_in
 from mta.pane_rows import PaneRows, Prepared
@@ -34,55 +32,17 @@ from mta.plan import Output, Plan
 from mta.push import NEVER, fitted
 from mta.row_blocks import Arrays
 from mta.rows import Coders
+from mta.rows_behind import Behind, arrays_of, joined, taken
 from mta.shelf import AT, Renames, Shelf
 from mta.sorted_runs import SortedRuns
 from mta.stored_holistic import SEQ, TS, SortedAnswers, WindowLists, columns_of, is_sorted_for
+from mta.stored_place import Place
 
 # So many partials are in the cache, and so many windows are looked at in one go, at most.
 _AT_ONCE = 1 << 15
 _WINDOWS = 256
 # Dead groups are forgotten when they are most, and more than these.
 _FEW_GROUPS = 64
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where panes go: a store, the name there, bytes of memory and of a block."""
-
-    store: OneBatch
-    name: str
-    memory: int
-    block: int
-
-    def check(self, plan: Plan) -> None:
-        """Refuse a place that is too small.
-
-        Raises
-        ------
-        SpecError
-            There is no room for as many blocks as are needed, or a block has none for two records.
-        """
-        least, blocks = least_block(plan), blocks_needed(plan)
-        if self.block < least or self.memory < blocks * self.block:
-            size = max(self.block, least)
-            raise SpecError(
-                f"memory: {self.memory} bytes have no room for {blocks} blocks of {size}, which "
-                "are needed at least"
-            )
-
-
-def blocks_needed(plan: Plan) -> int:
-    """How many blocks have to be in memory at least: the newest and the oldest one, and where there
-    are extremes one of what is to be put back."""
-    return 3 if any(state.name in ("min", "max") for state in plan.states) else 2
-
-
-def least_block(plan: Plan) -> int:
-    """Bytes of a block with room for two records of the plan, whatever types its columns have."""
-    sums = sum(state.name == "sum" for state in plan.states)
-    sorts = 2 + len(plan.inputs) if any(map(is_sorted_for, plan.states)) else 0
-    words = 3 + (11 + 4 * sums) // 8 + len(plan.states) + sums + len(plan.inputs) + sorts
-    return 24 + words + 2 * (9 * words)
 
 
 @dataclass
@@ -138,8 +98,7 @@ class StoredPanes(PaneRows, OpenWindows):
         self.fresh = Panes(self.layout, True)  # panes that are not complete
         self.waiting: list[Arrays] = []  # rows that are for the store, when time has come to them
         self.in_order = True  # the rows that wait
-        self.behind: Panes | None = None
-        self.rows_behind: list[Arrays] = []  # with 1W, what that is made of
+        self.behind: Behind | None = None
         self.totals = Totals(self.layout)
         self.leaving = Panes(self.layout, True)  # of rows, what they come to by panes
         self.extremes: FrontBack | None = None
@@ -220,7 +179,8 @@ class StoredPanes(PaneRows, OpenWindows):
         some = rows.take(at)
         late = some.buckets < self.bound
         if late.any():
-            self._add_behind(some.take(np.flatnonzero(late)))
+            self.behind = self.behind or Behind(self.layout, self.records)
+            self.behind.add(some.take(np.flatnonzero(late)))
             some = some.take(np.flatnonzero(~late))
         if not len(some.codes):
             return
@@ -229,13 +189,6 @@ class StoredPanes(PaneRows, OpenWindows):
             self.waiting.append(self.records.of_rows(some))
             self.in_order = False
         self.newest = some.newest if self.newest is None else max(self.newest, some.newest)
-
-    def _add_behind(self, rows: Prepared) -> None:
-        if self.behind is None:
-            self.behind = Panes(self.layout, False)
-        self.behind.add(rows.codes, rows.buckets, rows.feeds, rows.counted)
-        if isinstance(self.records, RowRecords):
-            self.rows_behind.append(self.records.of_rows(rows))
 
     # --------------------------------------------------------------------- windows that end
 
@@ -262,8 +215,8 @@ class StoredPanes(PaneRows, OpenWindows):
 
     def _ends(self) -> tuple[int | None, int | None]:
         """The first bucket that is held, and the last one that ever was."""
-        held = [panes.buckets for panes in (self.fresh, self.behind) if panes is not None]
-        firsts = [int(buckets[0]) for buckets in held if len(buckets)]
+        firsts = self.fresh.buckets[:1].tolist()
+        firsts += [] if self.behind is None else self.behind.first()
         self._write()
         stored = self.shelf.first()
         firsts += [] if stored is None else [stored]
@@ -334,13 +287,10 @@ class StoredPanes(PaneRows, OpenWindows):
         if self.behind is None and not self.sorted.states:
             self.totals.answer(place, pieces[-1].made, tables)
             return
-        made, edges = Partials(self.layout), (np.array([low]), np.array([high]))
+        made = Partials(self.layout)
         self.totals.answer(0, made, tables)
         if self.behind is not None:
-            both = Panes(self.layout, True)
-            for some in (made, self.behind.close(*edges)):
-                both.merge(some, some.codes, some.places)
-            made = both.close(np.array([0]), np.array([1]))
+            made = self.behind.with_partials(made, low, high)
         pieces += [
             Answered(made, wid[place:], self._sort(low, high, made)),
             Answered(Partials(self.layout), wid),
@@ -352,9 +302,7 @@ class StoredPanes(PaneRows, OpenWindows):
         for state in self.sorted.states:
             counts = np.zeros(len(self.groups), np.int64)
             counts[made.codes] = made.counts(self.measures.counts[state.input])
-            runs = SortedRuns(
-                self.place.store, f"{self.place.name}~sorted", self.place.memory
-            )
+            runs = SortedRuns(self.place.store, f"{self.place.name}~sorted", self.place.memory)
             number = self.measures.inputs.index(state.input)
             rows = self._rows_inside(low, high, number)
             answers |= self.sorted.of_window(state, rows, runs, counts)
@@ -369,7 +317,7 @@ class StoredPanes(PaneRows, OpenWindows):
                 break
             codes = self.renames.now(part.first, records.codes(part.columns))
             yield part.columns, codes, self._counting(part.columns, low, high, number)
-        for columns in self.rows_behind:
+        for columns in [] if self.behind is None else self.behind.rows:
             yield columns, records.codes(columns), self._counting(columns, low, high, number)
 
     def _counting(self, columns: Arrays, low: int, high: int, number: int) -> Ints:
@@ -387,8 +335,7 @@ class StoredPanes(PaneRows, OpenWindows):
             self.extremes.slide(low, self._inside_back)
         if self.behind is not None:
             self.behind.drop(low)
-            if not len(self.behind.buckets):
-                self.behind, self.rows_behind = None, []
+            self.behind = self.behind if len(self.behind) else None
 
     def _seal(self, high: int) -> None:
         """Panes before `high` are complete: they come into the totals, and onto the store."""
@@ -487,22 +434,19 @@ class StoredPanes(PaneRows, OpenWindows):
                 newest = int(self.buckets_of(np.array([max(now, NEVER + 2)]))[0][0])
             self._release(newest)
             self._write()
-        if self.behind is not None and self._bytes_behind() > self.place.memory:
-            if len(self.rows_behind) > 1:
-                self.rows_behind = [self._records_behind(self.behind)]  # of panes that are inside
-            if self._bytes_behind() > self.place.memory:
-                self._put_in_place(self.behind)
+        if self.behind is not None and self.behind.nbytes > self.place.memory:
+            self._put_in_place(self.behind)
         if len(self.groups) > 2 * self.alive + _FEW_GROUPS:
             self._forget_groups()
 
-    def _put_in_place(self, behind: Panes) -> None:
+    def _put_in_place(self, behind: Behind) -> None:
         """Write all panes inside anew, with what came behind among them.
 
         Cost: O(window), for as many rows as there is memory for.
         """
-        columns = self._records_behind(behind)
+        columns = behind.to_records()
         later = int(np.searchsorted(columns[AT], self.sealed))
-        if not later:
+        if not later or behind.nbytes <= self.place.memory:  # what has left is gone now
             return
         some = {name: column[:later] for name, column in columns.items()}
         shelf, renames = self._merged(some), Renames()
@@ -514,24 +458,10 @@ class StoredPanes(PaneRows, OpenWindows):
         shelf.took_over(self.shelf)
         self.shelf, self.renames, self.totals = shelf, renames, totals
         self.generation += 1
-        self.behind, self.rows_behind = None, []
         rest = {name: column[later:] for name, column in columns.items()}
-        if len(rest[AT]):
-            self._set_behind(rest)
-
-    def _records_behind(self, behind: Panes) -> Arrays:
-        """What has come behind, as records in order of panes."""
-        if not isinstance(self.records, RowRecords):
-            return self.records.all_of(behind)
-        columns = joined(self.rows_behind)
-        columns = taken(columns, np.argsort(columns[AT], kind="stable"))
-        first = int(np.searchsorted(columns[AT], int(behind.buckets[0])))
-        return {name: column[first:] for name, column in columns.items()}
-
-    def _set_behind(self, columns: Arrays) -> None:
-        self.behind = Panes(self.layout, False)
-        self.records.put(columns, self.records.codes(columns), self.behind)
-        self.rows_behind = [columns] if isinstance(self.records, RowRecords) else []
+        self.behind = Behind(self.layout, self.records) if len(rest[AT]) else None
+        if self.behind is not None:
+            self.behind.put(rest, self.records.codes(rest))
 
     def _merged(self, columns: Arrays) -> Shelf:
         """A new shelf with what is inside and these records."""
@@ -547,8 +477,8 @@ class StoredPanes(PaneRows, OpenWindows):
         return made
 
     def _counted(self, shelf: Shelf) -> Totals:
-        """The totals of a shelf: in the pieces, pane by pane or record by record, in which they will
-        be taken out again."""
+        """The totals of a shelf, by the pieces in which they will be taken out again: panes, or
+        records."""
         made, panes = Totals(self.layout), Panes(self.layout, True)
         for part in shelf.rows(shelf.front, shelf.back):
             if not isinstance(self.records, RowRecords):
@@ -567,8 +497,9 @@ class StoredPanes(PaneRows, OpenWindows):
         """Number those groups anew of which there are rows, where most have none."""
         count = len(self.groups)
         rows = np.zeros(count, np.int64)
-        for some in (self.fresh.rows, self.totals.rows, *self._rows_behind()):
-            rows[: len(some)] += some
+        behind = [] if self.behind is None else [self.behind.panes.rows]
+        for held in (self.fresh.rows, self.totals.rows, *behind):
+            rows[: len(held)] += held
         self.alive = int((rows > 0).sum())
         if count - self.alive <= self.alive + _FEW_GROUPS:
             return
@@ -579,9 +510,8 @@ class StoredPanes(PaneRows, OpenWindows):
         codes = new[self.partials.codes(columns)].astype(np.int64)
         self.partials.put(columns, codes, self.fresh)
         if self.behind is not None:
-            columns = self._records_behind(self.behind)
-            codes = new[self.records.codes(columns)].astype(np.int64)
-            self._set_behind(self.records.set_codes(columns, codes))
+            columns, self.behind = self.behind.to_records(), Behind(self.layout, self.records)
+            self.behind.put(columns, new[self.records.codes(columns)].astype(np.int64))
         self.waiting = [
             self.records.set_codes(columns, new[self.records.codes(columns)].astype(np.int64))
             for columns in self.waiting
@@ -589,13 +519,6 @@ class StoredPanes(PaneRows, OpenWindows):
         self.renames.rename(new, self.shelf.back)
         if self.extremes is not None:
             self.extremes.renumber(new)
-
-    def _rows_behind(self) -> list[Ints]:
-        return [] if self.behind is None else [self.behind.rows]
-
-    def _bytes_behind(self) -> int:
-        rows = sum(column.nbytes for columns in self.rows_behind for column in columns.values())
-        return rows + (0 if self.behind is None else self.behind.nbytes)
 
     # ---------------------------------------------------------------------------- state
 
@@ -614,7 +537,7 @@ class StoredPanes(PaneRows, OpenWindows):
         waiting = sum(column.nbytes for columns in self.waiting for column in columns.values())
         extremes = 0 if self.extremes is None else self.extremes.nbytes
         tables = sum(each.nbytes for each in panes) + self.totals.nbytes + self.groups.nbytes
-        tables += self._bytes_behind()
+        tables += 0 if self.behind is None else self.behind.nbytes
         return tables + waiting + extremes + self.renames.nbytes + self.shelf.pooled_bytes
 
     def state(self) -> dict[str, int]:
@@ -633,12 +556,12 @@ class StoredPanes(PaneRows, OpenWindows):
             self.fresh.to_parts(), self.groups.to_parts(), self.totals.to_parts(),
             [] if self.behind is None else self.behind.to_parts(), self.renames.to_parts(),
             [column.tobytes() for column in waiting], extremes,
-            [c.tobytes() for c in joined(self.rows_behind).values()] if self.rows_behind else [],
         ]  # fmt: skip
         head = {
             "plan": self.stored_plan, "generation": self.generation, "bound": self.bound,
             "sealed": self.sealed, "newest": self.newest, "closed_to": self.closed_to,
-            "records_taken": self.records_taken, "numbered": self.numbered, "parts": [len(parts) for parts in lists],
+            "records_taken": self.records_taken, "numbered": self.numbered,
+            "parts": [len(parts) for parts in lists],
             "extremes": None if self.extremes is None else self.extremes.head(),
         }  # fmt: skip
         return [json.dumps(head).encode(), *(part for parts in lists for part in parts)]
@@ -649,15 +572,15 @@ class StoredPanes(PaneRows, OpenWindows):
         for count in head["parts"]:
             lists.append(parts[at : at + count])
             at += count
-        fresh, groups, totals, behind, renames, waiting, extremes, rows_behind = lists
+        fresh, groups, totals, behind, renames, waiting, extremes = lists
         self.fresh.fill(fresh)
         self.groups.fill(groups)
         self.totals.fill(totals)
         self.renames.fill(renames)
         if behind:
-            self.behind = Panes(self.layout, False)
+            self.behind = Behind(self.layout, self.records)
             self.behind.fill(behind)
-        self.waiting, self.rows_behind = self._filled(waiting), self._filled(rows_behind)
+        self.waiting = arrays_of(self.records, waiting)
         self.in_order = False
         if self.extremes is not None:
             self.extremes.fill(head["extremes"], extremes)
@@ -670,10 +593,6 @@ class StoredPanes(PaneRows, OpenWindows):
         if len(self.groups) < known:
             raise ValueError("a group has no key")
 
-    def _filled(self, parts: list[bytes]) -> list[Arrays]:
-        columns = [np.frombuffer(part, np.int64) for part in parts]
-        return [dict(zip(self.records.columns, columns, strict=True))] if parts else []
-
     def checkpoint(self, magnitude: int, count: int) -> Callable[[], None] | None:
         return None
 
@@ -684,15 +603,3 @@ class StoredPanes(PaneRows, OpenWindows):
 def codes_of(records: Ints) -> Ints:
     """The groups of partials as records."""
     return (records[:, 0] << 32) >> 32
-
-
-def joined(columns: list[Arrays]) -> Arrays:
-    """Records of the same columns, one after the other."""
-    if len(columns) == 1:
-        return columns[0]
-    return {name: np.concatenate([some[name] for some in columns]) for name in columns[0]}
-
-
-def taken(columns: Arrays, rows: Ints) -> Arrays:
-    """Some of them."""
-    return {name: column[rows] for name, column in columns.items()}

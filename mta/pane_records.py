@@ -12,7 +12,6 @@ from mta._partials import Layout, Partials
 from mta._totals import records_of
 from mta.engine import Ints
 from mta.pane_rows import Prepared
-from mta.repository import Rows
 from mta.row_blocks import Arrays
 from mta.shelf import AT
 
@@ -92,9 +91,8 @@ class RowRecords(PaneRecords):
         return {**made, **{name: rows.more[name] for name in self.others}}
 
     def put(self, columns: Arrays, codes: Ints, panes: Panes) -> None:
-        counted: list[Any] = [
-            self.counted(columns, k).astype(np.uint8) for k in range(self.inputs)
-        ]
+        """Take records of these groups into panes."""
+        counted: list[Any] = [self.counted(columns, k).astype(np.uint8) for k in range(self.inputs)]
         feeds = [np.ascontiguousarray(columns[f"f{k}"]) for k in range(self.feeds)]
         panes.add(codes, np.ascontiguousarray(columns[AT]), feeds, counted)
 
@@ -115,4 +113,3 @@ def partials_in(layout: Layout, panes: Panes, before: int | None = None) -> tupl
     made = whole.close(buckets, buckets + 1)
     records, places = records_of(made)
     return buckets[places], records
-

@@ -142,7 +142,9 @@ class Periodic(Streamed):
             from mta.stored_buckets import open_stored
 
             if state is not None:
-                raise SpecError("state: with memory= it is on the store; name it by store= and name=")
+                raise SpecError(
+                    "state: with memory= it is on the store; name it by store= and name="
+                )
             return open_stored(self, plan, memory, store, name)
         if store is not None:
             raise SpecError("store: say by memory= how much of the windows is to be in memory")

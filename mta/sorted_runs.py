@@ -1,4 +1,4 @@
-"""Sorting in bounded memory: values of groups and how often they occur, from the least to the greatest.
+"""Sorting in bounded memory: values of groups, and how often they occur.
 
 A merge sort over a store (Knuth, The Art of Computer Programming 3, 5.4): what fits in memory is
 sorted and written as a run; runs are merged as many at a time as a part of each fits in memory.
@@ -23,8 +23,8 @@ _ROW = 8 * len(COLUMNS)
 
 
 class SortedRuns:
-    """Tallies of groups: `code` and `key`, how often (`count`), and the first place of all in window
-    order (`time`, `place`) with what stood there (`raw`).
+    """Tallies of groups: `code` and `key`, how often (`count`), and the first place of all in
+    window order (`time`, `place`) with what stood there (`raw`).
 
     Cost: O(tallies log tallies) time; each is written and read once, and once more for every 16
     times as many as fit in memory. Memory: `memory`, a few times over while NumPy sorts.

@@ -19,14 +19,14 @@ from mta.frames import Answer, Frame, open_frame
 from mta.one_batch import OneBatch
 from mta.open_plans import ENOUGH
 from mta.open_rows import OpenRows
-from mta.open_stored import Place, StoredPanes, blocks_needed
+from mta.open_stored import StoredPanes
 from mta.open_windows import OpenWindows
 from mta.periodic import Periodic
 from mta.plan import make_plan
 from mta.push import EVER
-from mta.shelf import Shelf
 from mta.sizes import parse_bytes
 from mta.snapshot import refusing_damage, seal, unseal
+from mta.stored_place import Place, blocks_needed
 from mta.stored_plans import first_stored_choice, follow_stored, stored_choice
 from mta.stores import FileStore, Store, open_store
 
@@ -96,7 +96,7 @@ class StoredBucketStream(BucketStream):
         return None if self.frame is None or self.open is None else self._results()
 
     def flush(self) -> None:
-        """Return when everything is durable: a stream that is opened by this name goes on from here.
+        """Return when everything is durable: one that is opened by this name goes on from here.
 
         `received` says how many rows are in; those after them have to be pushed again then. Answers
         that come again are the same. Cost: the blocks that are only in memory, totals, keys and
@@ -281,7 +281,7 @@ class StoredBucketStream(BucketStream):
             self.place.store.put(self._key(), seal(_KIND, self.spec.identity(), parts))
 
     def _save_in_passing(self) -> None:
-        """Where the store holds much that is no more, say so; all answers so far have been given."""
+        """Where the store holds much that is no more, say so: all answers have been given."""
         held = self.open
         if isinstance(held, StoredPanes) and held.shelf.overdue and self.broken is None:
             try:
@@ -295,7 +295,7 @@ def open_stored(
 ) -> StoredBucketStream:
     """A stream whose windows are on a store, as it was flushed; see ``Periodic.stream``."""
     size = parse_bytes(memory, "memory")
-    if not isinstance(name, str) or not name or "/" in name or "~" in name:
+    if not name or "/" in name or "~" in name:
         raise SpecError(f"name: text without / and ~ is needed, not {name!r}")
     opened, own = _opened(store)
     try:

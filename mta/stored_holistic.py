@@ -78,7 +78,7 @@ class Ranked:
 
 
 class Frequent:
-    """The most frequent values of groups, as their tallies go by; of equals that which came first."""
+    """The most frequent values of groups, as their tallies go by; of equals the first to come."""
 
     def __init__(self, most: int, groups: int) -> None:
         self.most = most
@@ -120,7 +120,11 @@ class SortedAnswers:
         self.written = self.read = 0
 
     def of_window(
-        self, state: State, pieces: Iterator[tuple[Arrays, Ints, Ints]], runs: SortedRuns, counts: Ints
+        self,
+        state: State,
+        pieces: Iterator[tuple[Arrays, Ints, Ints]],
+        runs: SortedRuns,
+        counts: Ints,
     ) -> dict[str, WindowLists]:
         """The answers of one state.
 
@@ -156,9 +160,7 @@ class SortedAnswers:
             a = output.aggregate
             if a.fn == "top_k":
                 lengths = np.minimum(counts, a.k)
-                within = np.arange(lengths.sum()) - np.repeat(
-                    np.cumsum(lengths) - lengths, lengths
-                )
+                within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
                 asked[output.name] = np.repeat(ends, lengths) - 1 - within, lengths
             else:
                 first, second, share = places_of(a.q, a.interp, counts)

@@ -11,7 +11,7 @@ from mta.errors import SpecError
 from mta.frames import Frame, open_frame
 from mta.one_batch import OneBatch
 from mta.open_rows import OpenRows
-from mta.open_stored import Place, StoredPanes
+from mta.open_stored import StoredPanes
 from mta.pane_records import RowRecords
 from mta.pane_rows import no_partials
 from mta.periodic import Landmark, Periodic
@@ -19,6 +19,7 @@ from mta.plan import Plan
 from mta.planner import Choice
 from mta.row_blocks import Layout
 from mta.stored_holistic import is_sorted_for
+from mta.stored_place import Place
 from mta.stores import MemoryStore
 
 STORED_PLANS = ("auto", "2LA", "1W")
@@ -80,13 +81,12 @@ def stored_choice(rows: OpenRows, place: Place) -> Choice:
         operators, pairs / buckets, groups, panes.range, panes.pane, state / operators,
         partial / operators, state / operators,
     )  # fmt: skip
-    one = space_one_window(
-        answers, groups, panes.range, len(kept.ts) / span, row, state / answers
-    )
+    one = space_one_window(answers, groups, panes.range, len(kept.ts) / span, row, state / answers)
+    rows_inside = len(kept.ts) * panes.range / span
     shown = (
         f"2LA takes {_bytes(two)} (formula 2.1: {operators} operators, {pairs / buckets:.3g} of "
-        f"{groups} groups in a pane, {partial:.3g} bytes a partial), 1W {_bytes(one)} (formula 2.2: "
-        f"{answers} answers, {len(kept.ts) * panes.range / span:.3g} rows of {row:.3g} bytes in a "
+        f"{groups} groups in a pane, {partial:.3g} bytes a partial), 1W {_bytes(one)} (formula "
+        f"2.2: {answers} answers, {rows_inside:.3g} rows of {row:.3g} bytes in a "
         "window)"
     )
     return Choice("2LA" if two <= one else "1W", shown)
@@ -99,9 +99,7 @@ def _bytes(amount: float) -> str:
     return f"{amount:.0f} bytes"
 
 
-def follow_stored(
-    choice: Choice, rows: OpenRows, place: Place, frame: Frame
-) -> StoredPanes | None:
+def follow_stored(choice: Choice, rows: OpenRows, place: Place, frame: Frame) -> StoredPanes | None:
     """The same rows, held as a plan says; None: their types are not known yet.
 
     frame : of rows, for the types of their columns

@@ -1,4 +1,4 @@
-"""Rows for windows on a store: many panes, disorder, groups that come and go, all kinds of floats."""
+"""Rows for windows on a store: many panes, disorder, groups that come and go, odd floats."""
 
 from __future__ import annotations
 

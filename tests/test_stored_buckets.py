@@ -42,7 +42,7 @@ def _bits(value):
 
 
 def outcome(op, columns, kind, cuts):
-    """What pushes give, each by itself, or that integers do not fit; and how many rows were late."""
+    """What pushes give, each by itself, or that integers do not fit; and the rows left out."""
     got = []
     try:
         for start, stop in pairwise([0, *sorted(cuts), len(columns["t"][1])]):

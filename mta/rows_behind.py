@@ -1,0 +1,102 @@
+"""Rows that come behind: for panes which are on a store already, and in windows that are open."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mta._panes import Panes
+from mta._partials import Layout, Partials
+from mta.engine import Ints
+from mta.pane_records import PaneRecords, RowRecords
+from mta.pane_rows import Prepared
+from mta.row_blocks import Arrays
+from mta.shelf import AT
+
+
+class Behind:
+    """What has come behind, in memory: partials by panes, and where a store has rows, the rows.
+
+    It is what `mta._panes` keeps of windows in memory, so the window over it moves on likewise.
+    """
+
+    def __init__(self, layout: Layout, records: PaneRecords) -> None:
+        self.layout, self.records = layout, records
+        self.panes = Panes(layout, False)
+        self.rows: list[Arrays] = []
+
+    def __len__(self) -> int:
+        return len(self.panes.buckets)
+
+    def add(self, rows: Prepared) -> None:
+        """Take rows."""
+        self.panes.add(rows.codes, rows.buckets, rows.feeds, rows.counted)
+        if isinstance(self.records, RowRecords):
+            self.rows.append(self.records.of_rows(rows))
+
+    def put(self, columns: Arrays, codes: Ints) -> None:
+        """Take records of these groups."""
+        if len(codes):
+            columns = self.records.set_codes(columns, codes)
+            self.records.put(columns, codes, self.panes)
+            self.rows += [columns] if isinstance(self.records, RowRecords) else []
+
+    def first(self) -> list[int]:
+        """The first pane, if there is one."""
+        return [int(bucket) for bucket in self.panes.buckets[:1]]
+
+    def drop(self, low: int) -> None:
+        """Panes before `low` have left for good."""
+        self.panes.drop(low)
+        if not len(self):
+            self.rows = []
+
+    def with_partials(self, made: Partials, low: int, high: int) -> Partials:
+        """These partials of groups and those of the panes from low to high: one of each group."""
+        both = Panes(self.layout, True)
+        for some in (made, self.panes.close(np.array([low]), np.array([high]))):
+            both.merge(some, some.codes, np.zeros(len(some), np.int64))
+        return both.close(np.array([0]), np.array([1]))
+
+    def to_records(self) -> Arrays:
+        """Everything as records, in order of panes."""
+        if not isinstance(self.records, RowRecords) or not self.rows:
+            return self.records.all_of(self.panes)
+        columns = joined(self.rows)
+        columns = taken(columns, np.argsort(columns[AT], kind="stable"))
+        first = int(np.searchsorted(columns[AT], self.panes.buckets[0]))
+        self.rows = [{name: column[first:] for name, column in columns.items()}]
+        return self.rows[0]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        rows = sum(column.nbytes for columns in self.rows for column in columns.values())
+        return rows + self.panes.nbytes
+
+    def to_parts(self) -> list[bytes]:
+        """Everything as bytes; what `fill` takes."""
+        rows = list(joined(self.rows).values()) if self.rows else []
+        return [*self.panes.to_parts(), *(column.tobytes() for column in rows)]
+
+    def fill(self, parts: list[bytes]) -> None:
+        """Take what `to_parts` gave."""
+        self.panes.fill(parts[:8])
+        self.rows = arrays_of(self.records, parts[8:])
+
+
+def arrays_of(records: PaneRecords, parts: list[bytes]) -> list[Arrays]:
+    """Records whose columns were stored as these bytes; none of no bytes."""
+    columns = [np.frombuffer(part, np.int64) for part in parts]
+    return [dict(zip(records.columns, columns, strict=True))] if parts else []
+
+
+def joined(columns: list[Arrays]) -> Arrays:
+    """Records of the same columns, one after the other."""
+    if len(columns) == 1:
+        return columns[0]
+    return {name: np.concatenate([some[name] for some in columns]) for name in columns[0]}
+
+
+def taken(columns: Arrays, rows: Ints) -> Arrays:
+    """Some of them."""
+    return {name: column[rows] for name, column in columns.items()}

@@ -1,0 +1,50 @@
+"""Where panes go that are not in memory, and how much memory that takes at least."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mta.errors import SpecError
+from mta.one_batch import OneBatch
+from mta.plan import Plan
+from mta.stored_holistic import is_sorted_for
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where panes go: a store, the name there, bytes of memory and of a block."""
+
+    store: OneBatch
+    name: str
+    memory: int
+    block: int
+
+    def check(self, plan: Plan) -> None:
+        """Refuse a place that is too small.
+
+        Raises
+        ------
+        SpecError
+            There is no room for as many blocks as are needed, or a block has none for two records.
+        """
+        least, blocks = least_block(plan), blocks_needed(plan)
+        if self.block < least or self.memory < blocks * self.block:
+            size = max(self.block, least)
+            raise SpecError(
+                f"memory: {self.memory} bytes have no room for {blocks} blocks of {size}, which "
+                "are needed at least"
+            )
+
+
+def blocks_needed(plan: Plan) -> int:
+    """How many blocks have to be in memory at least: the newest and the oldest one, and where there
+    are extremes one of what is to be put back."""
+    return 3 if any(state.name in ("min", "max") for state in plan.states) else 2
+
+
+def least_block(plan: Plan) -> int:
+    """Bytes of a block with room for two records of the plan, whatever types its columns have."""
+    sums = sum(state.name == "sum" for state in plan.states)
+    sorts = 2 + len(plan.inputs) if any(map(is_sorted_for, plan.states)) else 0
+    words = 3 + (11 + 4 * sums) // 8 + len(plan.states) + sums + len(plan.inputs) + sorts
+    return 24 + words + 2 * (9 * words)
