@@ -7,7 +7,7 @@ from libc.string cimport memset
 
 import numpy as np
 
-from mta._ranks import INTERPOLATIONS, SOURCES
+from mta._ranks import INTERPOLATIONS as _INTERPOLATIONS, SOURCES as _SOURCES
 
 cdef extern from "_ranks_sort.h":
     int64_t mta_rank_key(int64_t raw, int source) nogil
@@ -29,7 +29,7 @@ cdef extern from "_ranks_lower.h":
 
 def keys_of(const int64_t[::1] raw, str source):
     """int64 keys in the order of values of this source: -0.0 just below 0.0, every NaN above all."""
-    cdef int kind = SOURCES[source]
+    cdef int kind = _SOURCES[source]
     cdef int64_t i
     made = np.empty(raw.shape[0], np.int64)
     cdef int64_t[::1] out = made
@@ -40,7 +40,7 @@ def keys_of(const int64_t[::1] raw, str source):
 
 def values_of(const int64_t[::1] keys, str source):
     """The values of keys, as raw cells; all NaN come back as one."""
-    cdef int kind = SOURCES[source]
+    cdef int kind = _SOURCES[source]
     cdef int64_t i
     made = np.empty(keys.shape[0], np.int64)
     cdef int64_t[::1] out = made
@@ -55,7 +55,7 @@ def places_of(double q, str interp, const int64_t[::1] counts):
     cdef Quantile quantile
     cdef int64_t i
     memset(&quantile, 0, sizeof(quantile))
-    quantile.q, quantile.interpolation = q, INTERPOLATIONS[interp]
+    quantile.q, quantile.interpolation = q, _INTERPOLATIONS[interp]
     places, shares = np.zeros((2, counts.shape[0]), np.int64), np.zeros(counts.shape[0])
     cdef int64_t[:, ::1] place = places
     cdef double[::1] share = shares
@@ -77,8 +77,8 @@ def lower(str interp, str source, int64_t[::1] first, int64_t[::1] second, doubl
     made = np.empty(n, np.int64)
     cdef int64_t[::1] out = made
     memset(&quantile, 0, sizeof(quantile))
-    quantile.interpolation = INTERPOLATIONS[interp]
+    quantile.interpolation = _INTERPOLATIONS[interp]
     if n:
         quantile.first, quantile.second, quantile.share = &first[0], &second[0], &share[0]
-        mta_lower_quantile(&quantile, n, SOURCES[source], &out[0])
+        mta_lower_quantile(&quantile, n, _SOURCES[source], &out[0])
     return made

@@ -107,7 +107,8 @@ class StoredPanes(PaneRows, OpenWindows):
         self.generation = 0
         self.shelf = self._open_shelf(0)
         self.renames = Renames()
-        self.unwritten: tuple[Arrays, int] | None = None  # records, and which number the first has
+        self.unwritten: list[Arrays] = []  # records, a block of them at most and those of a window
+        self.begun: int | None = None  # the number of their first one, if some may be written
         self.bound = NEVER  # rows of panes before come behind
         self.sealed = NEVER  # panes before are in the totals, as far as they are inside
         self.newest: int | None = None  # the last bucket of all
@@ -312,6 +313,7 @@ class StoredPanes(PaneRows, OpenWindows):
         """By pieces, rows of a window, their groups, and which of them count for an input."""
         records = self.records
         assert isinstance(records, RowRecords)
+        self._write()
         for part in self.shelf.rows(self.shelf.front, self.shelf.back):
             if int(part.columns[AT][0]) >= high:
                 break
@@ -339,7 +341,8 @@ class StoredPanes(PaneRows, OpenWindows):
 
     def _seal(self, high: int) -> None:
         """Panes before `high` are complete: they come into the totals, and onto the store."""
-        self._write()
+        if self.begun is not None:
+            self._write()
         at, records = partials_in(self.layout, self.fresh, high)
         if len(at):
             codes = codes_of(records)
@@ -352,21 +355,25 @@ class StoredPanes(PaneRows, OpenWindows):
         self.sealed = max(self.sealed, high)
         self.bound = max(self.bound, high)
         self._release(high - 1)
-        self._write()
+        if sum(len(columns[AT]) for columns in self.unwritten) >= self.shelf.layout.rows:
+            self._write()
 
     def _shelve(self, columns: Arrays) -> None:
-        """These records are for the store, before anything else is."""
+        """These records are for the store."""
         if len(columns[AT]):
-            self.unwritten = columns, self.shelf.back
+            self.unwritten.append(columns)
             self.records_taken += len(columns[AT])
 
     def _write(self) -> None:
         """Put on the shelf what is to go there, as far as it is not there already."""
-        if self.unwritten is not None:
-            columns, first = self.unwritten
-            there = self.shelf.back - first
-            self.shelf.append({name: column[there:] for name, column in columns.items()})
-            self.unwritten = None
+        if not self.unwritten:
+            return
+        columns = joined(self.unwritten)
+        if self.begun is None:
+            self.unwritten, self.begun = [columns], self.shelf.back
+        there = self.shelf.back - self.begun
+        self.shelf.append({name: column[there:] for name, column in columns.items()})
+        self.unwritten, self.begun = [], None
 
     def _release(self, last: int) -> None:
         """Rows of panes up to this one may go to the store."""
@@ -387,6 +394,8 @@ class StoredPanes(PaneRows, OpenWindows):
 
     def _expire(self, low: int) -> None:
         """Panes before `low` leave."""
+        if self.unwritten and int(self.unwritten[0][AT][0]) < low:
+            self._write()
         for part in self.shelf.expire_before(low):
             codes = self.renames.now(part.first, self.records.codes(part.columns))
             if isinstance(self.records, RowRecords):
@@ -400,6 +409,7 @@ class StoredPanes(PaneRows, OpenWindows):
         self.renames.forget(self.shelf.front)
 
     def _inside_back(self) -> Iterator[tuple[Ints, Ints, Keys]]:
+        self._write()
         return self._keys_back(self.shelf, self.renames)
 
     def _keys_back(self, shelf: Shelf, renames: Renames) -> Iterator[tuple[Ints, Ints, Keys]]:

@@ -43,7 +43,9 @@ class Periodic(Streamed):
         return False
 
     @overload
-    def stream(self, state: bytes | None = None, *, plan: str = "auto") -> BucketStream: ...
+    def stream(
+        self, state: bytes | None = None, *, plan: str = "auto", memory: None = None
+    ) -> BucketStream: ...
 
     @overload
     def stream(
