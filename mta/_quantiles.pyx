@@ -9,6 +9,13 @@ import numpy as np
 
 from mta._ranks import INTERPOLATIONS as _INTERPOLATIONS, SOURCES as _SOURCES
 
+cdef extern from *:
+    """
+    #if defined(__GNUC__)
+    #pragma GCC diagnostic ignored "-Wunused-function"  /* the headers have more than is used here */
+    #endif
+    """
+
 cdef extern from "_ranks_sort.h":
     int64_t mta_rank_key(int64_t raw, int source) nogil
     int64_t mta_rank_cell(int64_t key, int source) nogil

@@ -56,6 +56,7 @@ class Periodic(Streamed):
         memory: int | str,
         store: Store | str | None = None,
         name: str = "stream",
+        block: int | None = None,
     ) -> StoredBucketStream: ...
 
     def stream(
@@ -66,6 +67,7 @@ class Periodic(Streamed):
         memory: int | str | None = None,
         store: Store | str | None = None,
         name: str = "stream",
+        block: int | None = None,
     ) -> BucketStream:
         """The same windows over rows that are pushed: ``op.push(batch)`` gives the answers that
         became final.
@@ -90,17 +92,24 @@ class Periodic(Streamed):
             With `memory`, what is on the store:
 
             - "2LA": a partial aggregate per group and pane
-            - "1W": the rows, once for all aggregates
-            - "auto": what takes less space
+            - "1W": the rows, once for all aggregates; also for quantiles, `top_k`, distinct and
+              frequent values of columns with 8-byte values, which are sorted anew for every window,
+              at O(window) reads and writes
+            - "auto": what takes less space (``op.explain()`` says how much)
 
-        memory : for windows larger than memory: bytes, or text such as "128KB", for blocks of open
-            windows; all others are on the store. The answers are the same, to the last bit.
+        memory : for windows larger than memory (SlideM, 2013): bytes, or text such as "128KB", for
+            blocks of open windows; all others are on the store. The answers are the same doubles.
+            Beside the blocks: a partial aggregate per group, and per group and pane that is not
+            complete; with "1W" the rows that are newer than the watermark; as much once more for
+            rows that come behind (for panes on the store), and where values are sorted.
         store : with `memory`: a ``mta.stores.Store``, or a URL such as "file:///folder" for
             ``mta.stores.open_store``; None: files in a temporary folder, removed when the stream is
             closed
         name : with `memory`: of the stream, on its store. If there is one, it goes on from its last
             flush; ``op.received`` says how many rows it has taken in, and those after them have to
             be pushed again.
+        block : with `memory`: bytes that are read and written at a time; None: 64 KB, or what
+            `memory` has room for two of (three where there are extremes)
 
         Returns
         -------
@@ -136,6 +145,16 @@ class Periodic(Streamed):
         [5]
         >>> op.finish()["total"].tolist()
         [10]
+
+        A day by ten seconds in two blocks of memory:
+
+        >>> spec = mta.hopping("24h", slide="10s", on="ts").watermark("1m").agg(n=agg.count())
+        >>> with spec.stream(memory="4KB", store="memory:", plan="1W") as op:
+        ...     for hour in range(48):
+        ...         ts = np.datetime64("2026-01-01", "s") + hour * 3600 + np.arange(0, 3600, 9)
+        ...         answers = op.push({"ts": ts})
+        ...     int(answers["n"][-1]), op.stats().stored > 40, op.stats().memory < 50_000
+        (9600, True, True)
         """
         from mta.bucket_state import stream_from_bytes  # as above
         from mta.bucket_stream import BucketStream
@@ -147,7 +166,7 @@ class Periodic(Streamed):
                 raise SpecError(
                     "state: with memory= it is on the store; name it by store= and name="
                 )
-            return open_stored(self, plan, memory, store, name)
+            return open_stored(self, plan, memory, store, name, block)
         if store is not None:
             raise SpecError("store: say by memory= how much of the windows is to be in memory")
         return BucketStream(self, plan) if state is None else stream_from_bytes(self, state)

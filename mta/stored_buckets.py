@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from mta.bucket_stream import BucketStream
 from mta.costs import requests_a_second
 from mta.engine import Ints
-from mta.errors import DataError, SpecError, StoreError
+from mta.errors import DataError, SnapshotError, SpecError, StoreError
 from mta.frames import Answer, Frame, open_frame
 from mta.one_batch import OneBatch
 from mta.open_plans import ENOUGH
@@ -28,9 +28,10 @@ from mta.sizes import parse_bytes
 from mta.snapshot import refusing_damage, seal, unseal
 from mta.stored_place import Place, blocks_needed
 from mta.stored_plans import first_stored_choice, follow_stored, stored_choice
-from mta.stores import FileStore, Store, open_store
+from mta.stores import BackgroundStore, FileStore, Store, open_store
 
 _BLOCK = 1 << 16
+_BEHIND = 4  # blocks that wait to be written
 _KIND = "stored buckets"
 Answers = list[list[Answer]]
 
@@ -156,8 +157,17 @@ class StoredBucketStream(BucketStream):
         raise SpecError("memory: windows on a store can't be answered before they are complete")
 
     def to_bytes(self) -> bytes:
-        """What such a stream holds is on its store."""
-        raise SpecError("memory: what is on a store is kept there; flush() makes it durable")
+        """Refused: what such a stream holds is on its store. See `flush`.
+
+        Raises
+        ------
+        SnapshotError
+            Always.
+        """
+        raise SnapshotError(
+            f"to_bytes: the windows are on {self.place.store.store!r}; flush() the stream, and "
+            f"open it again by its name, {self.place.name!r}"
+        )
 
     def stats(self) -> StoredStats:
         """Counts of reads and writes beside what the paper's formulas say, and what it holds."""
@@ -207,6 +217,7 @@ class StoredBucketStream(BucketStream):
 
     def _work(self) -> None:
         """Do what is to be done."""
+        self._refuse_broken()
         while self.todo:
             try:
                 self.answers = [*self.answers, *self.todo[0]()]
@@ -226,10 +237,9 @@ class StoredBucketStream(BucketStream):
     def _is_whole(self) -> bool:
         return True  # of what fails before its steps are done, nothing has happened
 
-    def _mark(self) -> Any:
+    def _refuse_broken(self) -> None:
         if self.broken is not None:
-            raise DataError(f"push: it can't go on ({self.broken!r}); open it again")
-        return super()._mark()
+            raise DataError(f"the stream can't go on ({self.broken!r}); open it again")
 
     # ------------------------------------------------------------------------- the plan
 
@@ -267,8 +277,7 @@ class StoredBucketStream(BucketStream):
 
     def _save(self) -> None:
         """One batch: what the stream is, and the blocks that belong to it."""
-        if self.broken is not None:
-            raise DataError(f"flush: it can't go on ({self.broken!r}); open it again")
+        self._refuse_broken()
         if self.todo or self.answers:
             raise DataError("flush: a call was cut short by its store; retry() goes on with it")
         from mta.bucket_state import stream_bytes  # it builds on streams
@@ -291,7 +300,12 @@ class StoredBucketStream(BucketStream):
 
 
 def open_stored(
-    spec: Periodic, plan: str, memory: object, store: Store | str | None, name: str
+    spec: Periodic,
+    plan: str,
+    memory: object,
+    store: Store | str | None,
+    name: str,
+    block: int | None = None,
 ) -> StoredBucketStream:
     """A stream whose windows are on a store, as it was flushed; see ``Periodic.stream``."""
     size = parse_bytes(memory, "memory")
@@ -302,7 +316,9 @@ def open_stored(
         together = OneBatch(opened)
         data = together.get(f"{name}~stream".encode())
         if data is None:
-            block = min(_BLOCK, size // blocks_needed(make_plan(spec.asked, spec.min_periods or 0)))
+            if block is None:
+                needed = blocks_needed(make_plan(spec.asked, spec.min_periods or 0))
+                block = min(_BLOCK, size // needed)
             return StoredBucketStream(spec, plan, Place(together, name, size, block), own)
         return _filled(spec, Place(together, name, size, 0), own, data)
     except BaseException:
@@ -315,7 +331,7 @@ def _opened(store: Store | str | None) -> tuple[Store, list[Any]]:
     if isinstance(store, Store):
         return store, []
     if store is not None:
-        opened = open_store(store)
+        opened = BackgroundStore(open_store(store, background=False), buffer=_BEHIND)
         return opened, [opened]
     folder = TemporaryDirectory(prefix="mta-")
     files = FileStore(folder.name, sync="never")

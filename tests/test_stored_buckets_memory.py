@@ -90,6 +90,9 @@ def test_memory_names_blocks():
     for aggs, size in ((SUMS, 65_536), (ALL, 131_072 // 3)):
         with spec_of(aggs).stream(memory="128KB", store="memory:") as op:
             assert op.place.block == size
+    with spec_of().stream(memory="64KB", block=2048, store="memory:", plan="2LA") as op:
+        op.push(rows_of(100))
+        assert (op.place.block, op.open.shelf.pool_size) == (2048, 31)
     with spec_of({"a": agg.sum("x")}).stream(memory="1MB", store="memory:", plan="2LA") as op:
         op.push(rows_of(100))
         assert op.open.shelf.pool_size == 16

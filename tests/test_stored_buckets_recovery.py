@@ -215,9 +215,11 @@ def test_what_has_no_meaning_is_refused_by_name(make):
 def test_calls_that_need_windows_in_memory_are_refused():
     op = SPECS["sums"].stream(memory=4000, store=MemoryStore())
     op.push(part(ROWS, 0, 100))
-    for call in (op.peek, op.to_bytes, lambda: op.merge(b""), lambda: op.advance(5, key=3)):
+    for call in (op.peek, lambda: op.merge(b""), lambda: op.advance(5, key=3)):
         with pytest.raises(SpecError, match="memory: "):
             call()
+    with pytest.raises(SnapshotError, match=r"to_bytes: .* open it again by its name, 'stream'"):
+        op.to_bytes()
 
 
 def test_an_overflow_ends_it_and_the_last_flush_is_kept():
