@@ -17,7 +17,7 @@ DAY = 24 * 3600
 SPEC = mta.hopping("24h", slide="10s", on="ts", by="k").watermark("20s")
 
 
-def pushed(op, rate: float, hours: float, step: int = 2_000, groups: int = 30):
+def pushed(op, rate: float, hours: float, step: int = 3_000, groups: int = 30):
     """Rows at an even rate; the greatest memory held after a push, by hours of 6."""
     rng, held = np.random.default_rng(0), []
     n = int(rate * hours * 3600)
@@ -50,12 +50,12 @@ def test_blocks_are_written_once_and_read_once(plan):
     counted = {}
     for name, aggs in (("sums", SUMS), ("all", ALL)):
         op = SPEC.agg(**aggs).stream(memory="12KB", store=MemoryStore(), plan=plan)
-        pushed(op, rate=0.4, hours=48)
+        pushed(op, rate=0.3, hours=36)
         counted[name] = op.stats()
     stats = counted["sums"]
     blocks = stats.records / stats.records_per_block
     assert stats.written == pytest.approx(blocks, rel=0.02)
-    assert stats.read == pytest.approx(blocks - stats.stored, rel=0.05)
+    assert stats.read == pytest.approx(blocks - stats.stored, rel=0.08)
     assert stats.expected == pytest.approx(2 * blocks)
     block = stats.expected_bytes / stats.expected
     assert stats.expected == pytest.approx(

@@ -62,12 +62,12 @@ def many_rows(n: int, **options):
 @pytest.mark.parametrize("delay", [0, 100])
 def test_windows_that_are_sorted_on_the_store(memory, delay):
     """Runs of runs; rows far behind, and groups that come and go."""
-    rows, spec = many_rows(1_600, seed=5, jitter=60), spec_of(AGGS, delay=delay)
+    rows, spec = many_rows(900, seed=5, jitter=60), spec_of(AGGS, delay=delay)
     want = answered(spec.stream(), rows, 300)
     with spec.stream(memory=memory, store="memory:") as op:
         assert answered(op, rows, 300) == want
         assert "needs the rows" in op.explain()
-        assert op.stats().read > 1000 or memory == 100_000
+        assert op.stats().read > 500 or memory == 100_000
 
 
 def test_a_group_larger_than_memory():
@@ -89,9 +89,9 @@ def test_a_group_larger_than_memory():
 
 
 def test_after_a_crash_and_with_every_call_failing_once():
-    rows, spec = many_rows(1_200, seed=6, jitter=40), spec_of(AGGS, length=160, delay=10)
+    rows, spec = many_rows(800, seed=6, jitter=40), spec_of(AGGS, length=160, delay=10)
     store, got = MemoryStore(), {}
-    for at in range(0, 1_200, 200):
+    for at in range(0, 800, 200):
         op = spec.stream(memory=4000, store=store)
         assert op.received == at
         got |= bits(op.push(part(rows, at, at + 200)))
