@@ -36,23 +36,20 @@ cdef extern from "_ranks_lower.h":
 
 def keys_of(const int64_t[::1] raw, str source):
     """int64 keys in the order of values of this source: -0.0 just below 0.0, every NaN above all."""
-    cdef int kind = _SOURCES[source]
-    cdef int64_t i
-    made = np.empty(raw.shape[0], np.int64)
-    cdef int64_t[::1] out = made
-    for i in range(raw.shape[0]):
-        out[i] = mta_rank_key(raw[i], kind)
-    return made
+    return mapped(raw, _SOURCES[source], True)
 
 
 def values_of(const int64_t[::1] keys, str source):
     """The values of keys, as raw cells; all NaN come back as one."""
-    cdef int kind = _SOURCES[source]
+    return mapped(keys, _SOURCES[source], False)
+
+
+cdef mapped(const int64_t[::1] cells, int source, bint to_keys):
     cdef int64_t i
-    made = np.empty(keys.shape[0], np.int64)
+    made = np.empty(cells.shape[0], np.int64)
     cdef int64_t[::1] out = made
-    for i in range(keys.shape[0]):
-        out[i] = mta_rank_cell(keys[i], kind)
+    for i in range(cells.shape[0]):
+        out[i] = mta_rank_key(cells[i], source) if to_keys else mta_rank_cell(cells[i], source)
     return made
 
 

@@ -69,26 +69,28 @@ cdef class Totals:
 
     def add(self, const int64_t[:, ::1] records, const int64_t[::1] codes):
         """Take records of panes that come in; codes: of their groups."""
-        cdef const Shape* s = &self.layout.shape
-        cdef int64_t i, n = check_records(s, records, codes)
-        if n == 0:
-            return
-        self.reserve(1 + np.asarray(codes).max())
-        with nogil:
-            for i in range(n):
-                level_add(&self.level, s, codes[i], 0, <const char*> &records[i, 0], &self.pool)
+        self.move(records, codes, False)
 
     def remove(self, const int64_t[:, ::1] records, const int64_t[::1] codes):
         """Take out records that were added before. All that belong to a pane go before any other
         record comes in."""
+        self.move(records, codes, True)
+
+    cdef int move(self, const int64_t[:, ::1] records, const int64_t[::1] codes, bint leave) except -1:
         cdef const Shape* s = &self.layout.shape
+        cdef const char* entry
         cdef int64_t i, n = check_records(s, records, codes)
         if n == 0:
-            return
+            return 0
         self.reserve(1 + np.asarray(codes).max())
         with nogil:
             for i in range(n):
-                level_remove(&self.level, s, codes[i], <const char*> &records[i, 0], &self.pool)
+                entry = <const char*> &records[i, 0]
+                if leave:
+                    level_remove(&self.level, s, codes[i], entry, &self.pool)
+                else:
+                    level_add(&self.level, s, codes[i], 0, entry, &self.pool)
+        return 0
 
     def answer(self, int64_t place, Partials into, list tables):
         """Append the partials of all groups that have rows inside, in order of their codes, at this

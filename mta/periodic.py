@@ -131,7 +131,8 @@ class Periodic(Streamed):
         The plans are those of the thesis on window-ids, 6.1 (WID), 6.2 (Paned-WID) and 6.3
         (AdaptWID); the choice is by its Eq. 6.1 to 6.6. With `memory` they are those of SlideM
         (2013), 1W and 2LA, chosen by its formulas 2.1 and 2.2; a block is written once and read
-        once (formula 3.1), but for extremes, which are read and written once more.
+        once (formula 3.1). Extremes can't be taken out of a total: once in a window's length all
+        panes inside are read once more, by one push, and about as much is written.
 
         Examples
         --------

@@ -4,7 +4,7 @@ is to be put back when they leave, last in, first out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,12 +127,9 @@ class Stack:
         return {name: column[:inside] for name, column in self._top.columns.items()}
 
     def _stored(self, number: int) -> RowBlock:
-        key = self._key(number)
-        data, what = self.store.get(key), f"{self.store!r}: {key!r}"
         self.read += 1
-        if data is None:
-            raise DamageError(f"{what}: the block is missing")
-        return RowBlock.from_bytes(self.layout, number * self.layout.rows, data, what)
+        first = number * self.layout.rows
+        return stored_block(self.store, self._key(number), self.layout, first)
 
     def drop(self, rows: int) -> None:
         """So many leave from the top, of those that `top` has shown."""
@@ -146,6 +143,20 @@ class Stack:
 
     def _key(self, number: int) -> bytes:
         return f"{self.name}/{number:016x}".encode()
+
+
+def stored_block(store: Store, key: bytes, layout: Layout, first: int) -> RowBlock:
+    """The block of rows from `first` on that a store has under this key.
+
+    Raises
+    ------
+    StoreError
+        It could not be read; DamageError: it is missing, damaged, or another one.
+    """
+    data, what = store.get(key), f"{store!r}: {key!r}"
+    if data is None:
+        raise DamageError(f"{what}: the block is missing")
+    return RowBlock.from_bytes(layout, first, data, what)
 
 
 class Renames:
@@ -202,6 +213,3 @@ class Renames:
 
 def _then(now: NDArray[np.int32], new: NDArray[np.int32]) -> NDArray[np.int32]:
     return np.where(now >= 0, new[now], np.int32(-1)).astype(np.int32)
-
-
-Renamed = Callable[[int, Ints], Ints]

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from mta.engine import Ints
-from mta.errors import DamageError
 from mta.row_blocks import Arrays, Layout, RowBlock
+from mta.shelf import stored_block
 from mta.stores import Store
 
 CODE, KEY, COUNT, TIME, PLACE, RAW = "code", "key", "count", "time", "place", "raw"
@@ -98,12 +98,8 @@ class SortedRuns:
     def _read_run(self, run: tuple[int, int]) -> Iterator[Arrays]:
         first, count = run
         for number in range(first, first - (-count // self.layout.rows)):
-            key = self._key(number)
-            data, what = self.store.get(key), f"{self.store!r}: {key!r}"
             self.read += 1
-            if data is None:
-                raise DamageError(f"{what}: the block is missing")
-            block = RowBlock.from_bytes(self.layout, number, data, what)
+            block = stored_block(self.store, self._key(number), self.layout, number)
             yield {name: column[: block.count] for name, column in block.columns.items()}
 
     def _merged(self, runs: list[tuple[int, int]]) -> Iterator[Arrays]:
