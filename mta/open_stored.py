@@ -28,6 +28,7 @@ from mta.open_windows import OpenWindows, Revisions, WindowAxis
 from mta.pane_answers import PaneAnswers
 from mta.pane_records import PaneRecords, RowRecords, partials_in
 from mta.pane_rows import PaneRows, Prepared
+from mta.periodic import Landmark
 from mta.plan import Output, Plan
 from mta.push import NEVER, fitted
 from mta.row_blocks import Arrays
@@ -94,7 +95,9 @@ class StoredPanes(PaneRows, OpenWindows):
         if plan_name == "1W":
             self.records = RowRecords(self.layout, feeds, inputs, columns_of(plan))
         self.sorted = SortedAnswers(plan, self.types)
-        self.single = self.range == self.pane and not self.sorted.states
+        self.endless = isinstance(self.spec, Landmark)
+        alone = self.range == self.pane and not self.endless
+        self.single = alone and not self.sorted.states
         self.fresh = Panes(self.layout, True)  # panes that are not complete
         self.waiting: list[Arrays] = []  # rows that are for the store, when time has come to them
         self.in_order = True  # the rows that wait
@@ -179,7 +182,7 @@ class StoredPanes(PaneRows, OpenWindows):
             return
         some = rows.take(at)
         late = some.buckets < self.bound
-        if late.any():
+        if late.any() and not self.endless:  # (there, all that has come is in all that follows)
             self.behind = self.behind or Behind(self.layout, self.records)
             self.behind.add(some.take(np.flatnonzero(late)))
             some = some.take(np.flatnonzero(~late))
@@ -209,7 +212,10 @@ class StoredPanes(PaneRows, OpenWindows):
         if first is None:
             return extents, none
         mine, its = extents.wids(np.array([first, last]))
-        low = max(self.axis.ended(extents, max(done, self.closed_to)) + 1, int(mine[0]))
+        done = max(done, self.closed_to)
+        low = self.axis.ended(extents, done) + 1
+        if not self.endless or done == NEVER:
+            low = max(low, int(mine[0]))
         high = min(self.axis.ended(extents, now), int(its[1]))
         step = min(_WINDOWS, max(1, _AT_ONCE // max(len(self.groups), 1)))
         return extents, np.arange(low, min(high, low + step - 1) + 1)
@@ -219,7 +225,7 @@ class StoredPanes(PaneRows, OpenWindows):
         firsts = self.fresh.buckets[:1].tolist()
         firsts += [] if self.behind is None else self.behind.first()
         self._write()
-        stored = self.shelf.first()
+        stored = self.newest if self.endless else self.shelf.first()
         firsts += [] if stored is None else [stored]
         return (min(firsts), self.newest) if firsts else (None, None)
 
@@ -332,6 +338,8 @@ class StoredPanes(PaneRows, OpenWindows):
     def _slide(self, low: int, high: int) -> None:
         """Let the window cover the panes from low to high, neither of which ever falls."""
         self._seal(high)
+        if self.endless:
+            return
         self._expire(low)
         if self.extremes is not None:
             self.extremes.slide(low, self._inside_back)
@@ -350,7 +358,7 @@ class StoredPanes(PaneRows, OpenWindows):
             self.totals.add(records, codes)
             if self.extremes is not None:
                 self.extremes.add(int(at[0]), codes, keys_of(self.layout, records))
-            if not isinstance(self.records, RowRecords):
+            if not isinstance(self.records, RowRecords) and not self.endless:
                 self._shelve(self.records.to_columns(at, records))
         self.sealed = max(self.sealed, high)
         self.bound = max(self.bound, high)

@@ -35,32 +35,34 @@ def first_stored_choice(spec: Periodic, plan: Plan, wanted: str) -> Choice:
     """
     if wanted not in STORED_PLANS:
         raise SpecError(f"plan: with memory= one of {STORED_PLANS}, not {wanted!r}")
+    _check_stored(spec, plan)
+    sorts = [f"{o.name}: {o.aggregate!r}" for o in plan.outputs if is_sorted_for(o.state)]
     if isinstance(spec, Landmark):
+        if sorts or wanted == "1W":
+            what = (sorts or ["'1W'"])[0]
+            raise SpecError(f"memory: {what} keeps rows, and of a landmark's windows none ever go")
+        return Choice("2LA", "a landmark's windows hold one partial aggregate of a group")
+    if sorts and wanted == "2LA":
         raise SpecError(
-            "memory: a landmark's windows lose no rows, so there is nothing to bring back from a "
-            "store; where partial aggregates serve, they take no more memory as rows come"
+            f"plan: '2LA' keeps partial aggregates, and {sorts[0]} needs the rows; take '1W'"
         )
+    if sorts and wanted == "auto":
+        return Choice("1W", f"{sorts[0]} needs the rows")
+    if wanted == "auto":
+        return Choice("rows", "until enough rows have been seen")
+    return Choice(wanted, "asked for")
+
+
+def _check_stored(spec: Periodic, plan: Plan) -> None:
     if spec.lateness is not None and spec.lateness.mode == "revise":
         raise SpecError("memory: windows that late rows revise can't be on a store; take 'drop'")
     if spec.progress is not None and spec.progress.punctuation is not None:
         raise SpecError("memory: rows that are punctuation can't be told; call op.advance(time)")
-    summed = Plan(tuple(o for o in plan.outputs if not is_sorted_for(o.state)))
-    why_not = no_partials(summed)
+    why_not = no_partials(Plan(tuple(o for o in plan.outputs if not is_sorted_for(o.state))))
     if why_not is not None:
         raise SpecError(f"memory: {why_not}, and can't be kept on a store")
-    sorts = [o for o in plan.outputs if is_sorted_for(o.state)]
-    if sorts and len(plan.inputs) > MOST_INPUTS:
+    if len(plan.inputs) > MOST_INPUTS:
         raise SpecError(f"memory: more than {MOST_INPUTS} different sets of rows are counted")
-    if sorts and wanted == "2LA":
-        raise SpecError(
-            f"plan: '2LA' keeps partial aggregates, and {sorts[0].name}: {sorts[0].aggregate!r} "
-            "needs the rows; take '1W'"
-        )
-    if sorts and wanted == "auto":
-        return Choice("1W", f"{sorts[0].name}: {sorts[0].aggregate!r} needs the rows")
-    if wanted == "auto":
-        return Choice("rows", "until enough rows have been seen")
-    return Choice(wanted, "asked for")
 
 
 def stored_choice(rows: OpenRows, place: Place) -> Choice:

@@ -62,8 +62,10 @@ def test_any_windows_have_the_bits_of_those_in_memory(
     sample, spec, aggs, kind, by, plan, memory, delay, draws
 ):
     """Rows in any order, cut anywhere, in any amount of memory."""
-    assume(spec.kind == "hopping" and tells_nulls(kind, sample.columns))
-    spec = replace(spec, by=by, empty="skip").watermark(f"{delay}i")
+    assume(tells_nulls(kind, sample.columns))
+    plan = "auto" if spec.kind == "landmark" else plan
+    spec = replace(spec, by=by, **({"empty": "skip"} if spec.kind == "hopping" else {}))
+    spec = spec.watermark(f"{delay}i")
     spec = spec.agg(**{name: engine_agg(a) for name, a in aggs.items()})
     cuts = draws.draw(st.lists(st.integers(0, len(sample.rows)), max_size=6))
     with spec.stream(memory=memory, store=MemoryStore(), plan=plan) as op:
@@ -96,6 +98,26 @@ def test_rows_far_behind_are_put_in_their_place(plan, aggs):
         assert answered(op, rows, 100) == want
         assert op.open.generation > 5
         assert op.stats().memory < 60_000
+
+
+@pytest.mark.parametrize("origin", [None, 100])
+def test_a_landmark_s_windows_go_on_from_a_flush(origin):
+    """They need no blocks, but may be opened again."""
+    rows, store, got = rows_of(2_000), MemoryStore(), {}
+    spec = mta.landmark("50i", on="ts", by="k", origin=origin).watermark("15i").agg(**ALL)
+    for at in range(0, 2_000, 500):
+        op = spec.stream(memory=4000, store=store)
+        got |= by_end(op.push(part(rows, at, at + 500)))
+        op.flush()
+    op = spec.stream(memory=4000, store=store)
+    fresh = spec.stream()
+    want = by_end(fresh.push(rows)) | by_end(fresh.finish())
+    assert got | by_end(op.finish()) == want
+    assert op.stats().stored == 0
+
+
+def by_end(answers):
+    return bits({**answers, "start": answers["end"]})
 
 
 @pytest.mark.parametrize("plan", ["2LA", "1W"])
