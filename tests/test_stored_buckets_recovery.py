@@ -15,6 +15,7 @@ import mta
 from failing_store import FailingStore
 from mta import agg
 from mta.errors import DataError, SnapshotError, SpecError, StoreError
+from mta.one_batch import OneBatch
 from mta.stores import FileStore, MemoryStore
 from stored_rows import ALL, SUMS, answered, bits, part, rows_of, spec_of
 
@@ -122,6 +123,24 @@ def test_a_stream_opened_again_and_again_leaves_nothing_behind(plan, tmp_path: P
         op = SPECS["all"].stream(memory="4KB", store=store, plan=plan, name="calls")
         got |= bits(op.finish())
         assert got == WANT["all"]
+
+
+def test_several_writes_are_one_batch():
+    """One that fails is read as if it were written, and goes with the next; one that is cut short
+    was never there."""
+    below = FailingStore(before={2})
+    store = OneBatch(below)
+    store.write({b"a": b"1", b"b": b"1"})
+    with pytest.raises(StoreError, match="the cable is out"), store.together():
+        store.write({b"a": b"2", b"b": None})
+    assert (below._values, store.waiting) == ({b"a": b"1", b"b": b"1"}, 1)
+    assert (store.get(b"a"), store.get(b"b"), list(store.keys())) == (b"2", None, [b"a"])
+    with pytest.raises(DataError), store.together():
+        store.write({b"a": 3})
+    assert store.get(b"a") == b"2"
+    store.put(b"c", b"4")
+    assert below._values == {b"a": b"2", b"c": b"4"}
+    assert (store.waiting, store.bytes_written, store.bytes_read) == (0, 4, 2)
 
 
 CHILD = """
