@@ -54,7 +54,8 @@ def small(spec, store=None, block=250, name="stream"):
 def call(kind, f, *arguments):
     """Its answers as text, or its error."""
     try:
-        return as_text(read(f(*arguments)), kind)
+        made = f(*arguments)
+        return None if made is None else as_text(read(made), kind)
     except OverflowError as error:
         return str(error)
 
