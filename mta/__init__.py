@@ -27,6 +27,7 @@ from mta.policies import (
 from mta.short import *  # noqa: F403  (rolling_sum, rolling_sum_by, …)
 from mta.short import __all__ as _short_forms
 from mta.specs import Rolling, Spec, rolling
+from mta.together import together
 
 __version__ = "0.1.0"
 
@@ -53,6 +54,7 @@ __all__ = [
     "since_max",
     "since_min",
     "spec_from_json",
+    "together",
     "tumbling",
 ]
 __all__ += _short_forms

@@ -44,12 +44,12 @@ class KeyedWindows:
 
     timed : the times of rows are wanted beside their answers
     within : for how many ticks late rows revise; None: they do not
-    paged : makes the tracks of keys whose rows are on a store, by the serial number of the key
+    paged : makes the tracks of keys whose rows are on a store, by number and serial number
     """
 
     def __init__(
         self, spec: Rolling, plan: Plan, ticks: Ticks, frame: Frame, timed: bool,
-        within: int | None, paged: Callable[[int], Track] | None = None,
+        within: int | None, paged: Callable[[int, int], Track] | None = None,
     ) -> None:  # fmt: skip
         self.spec, self.plan, self.ticks, self.frame = spec, plan, ticks, frame
         self.timed, self.within = timed, within
@@ -139,7 +139,7 @@ class KeyedWindows:
         """
         made: list[Made] = []
         if self.pool is None:
-            tracked = [(place, self._state(key)) for place, key in enumerate(keys.tolist())]
+            tracked = [(place, self.state_of(key)) for place, key in enumerate(keys.tolist())]
         else:
             tracked = self._tracked(keys)
         parts = [
@@ -161,7 +161,7 @@ class KeyedWindows:
 
     def feed_one(self, rows: Arrived, now: int | None, final: bool) -> list[Made]:
         """Feed the one key that there is."""
-        return self._feed_tracks([(self._state(0), rows)], now, final)
+        return self._feed_tracks([(self.state_of(0), rows)], now, final)
 
     def _feed_tracks(
         self, parts: list[tuple[KeyState, Arrived]], now: int | None, final: bool
@@ -198,7 +198,7 @@ class KeyedWindows:
 
     def revise(self, row: Arrived, now: int) -> list[Made]:
         """Take a row that is late; the windows that hold it are answered again."""
-        state = self._state(0 if row.keys is None else int(row.keys[0]))
+        state = self.state_of(0 if row.keys is None else int(row.keys[0]))
         windows, undo = state.insert(row, now)
         self._undo.append(undo)
         self._note_fed(state)
@@ -227,7 +227,7 @@ class KeyedWindows:
 
     # -------------------------------------------------------------------------- tracks
 
-    def _state(self, key: int) -> KeyState:
+    def state_of(self, key: int) -> KeyState:
         """The track of a key, and what is beside it; made when it is asked for."""
         state = self.tracks.get(key)
         if state is None:
@@ -238,7 +238,7 @@ class KeyedWindows:
     def new_state(self, key: int) -> KeyState:
         """A track without rows."""
         if self.paged is not None:
-            track = self.paged(int(self.ledger.serials.view()[key]))
+            track = self.paged(key, int(self.ledger.serials.view()[key]))
         elif self.within is not None:
             track = RevisedTrack(self.spec, self.plan, self.ticks, self.within)
         else:

@@ -311,9 +311,12 @@ class PagedTrack(Track):
         """The batch is on the store."""
         self.stored.repository.wrote()
 
+    def _stored_of(self, parts: Iterator[bytes]) -> PagedRows:
+        return self._make_stored(Told(int(next(parts)), [next(parts), next(parts)]))
+
     def fill(self, parts: Iterator[bytes]) -> None:
         """Take what `to_parts` gave; the tail is here already. ValueError: it is damaged."""
-        self._stored = self._make_stored(Told(int(next(parts)), [next(parts), next(parts)]))
+        self._stored = self._stored_of(parts)
         self._stored.fill(parts)
         self.entered = int(next(parts))
         self._awake()

@@ -92,6 +92,7 @@ class PagedRows:
 
     tail : of the track
     make : makes the repository of these columns and marks; or opens it, by what `to_parts` told
+    names : of the columns, where others have rows there too
     """
 
     def __init__(
@@ -102,9 +103,10 @@ class PagedRows:
         times: Vector,
         make: MakeRepository,
         told: Told | None = None,
+        names: Names | None = None,
     ) -> None:
-        self.tail, self.times = tail, times
-        self.names = Names(plan, timed, list(tail.values))
+        self.tail, self.times, self.timed = tail, times, timed
+        self.names = names or Names(plan, timed, list(tail.values))
         self.repository = make(self.names.types(), self.names.marks(), told)
         self.block_rows = self.repository.layout.rows
         # Of each block from that of the front on: its first time; how many rows before it count.
@@ -113,10 +115,12 @@ class PagedRows:
         self._found: dict[str, Found] = {}  # the values that were asked for last
         self._joined: Part | None = None  # rows of more than one block that were read last
 
+    window = 0  # its number in the repository
+
     @property
     def first(self) -> int:
         """The first row that is here."""
-        return self.repository.front
+        return self.repository.fronts[self.window]
 
     @property
     def end(self) -> int:
@@ -146,24 +150,28 @@ class PagedRows:
             values, valid = self._of_tail(start, start + self.block_rows)
             self.repository.append(values, valid)
             self._note_block(values, valid)
-            self.tail.drop_to(self.end)
-            if self.names.timed:
-                self.times.drop_to(self.end)
+            self._drop_tail()
+
+    def _drop_tail(self) -> None:
+        self.tail.drop_to(self.end)
+        if self.timed:
+            self.times.drop_to(self.end)
 
     def _of_tail(self, start: int, stop: int) -> tuple[dict[str, Any], dict[str, Mask]]:
         mine = slice(start - self.tail.first, stop - self.tail.first)
         values: dict[str, Any] = {}
-        if self.names.timed:
+        if self.timed:
             values[_TIMES] = self.times.view()[start - self.times.first : stop - self.times.first]
-        for feed, name in self.names.feeds.items():
-            values[name] = self.tail.feed(feed)[mine].view(np.int64)
+        for feed in self.tail.feeds:
+            values[self.names.feeds[feed]] = self.tail.feed(feed)[mine].view(np.int64)
         valid = {}
-        for source, name in self.names.inputs.items():
+        for source in self.tail.valids:
             mask = self.tail.valid(source)
             if mask is not None:
-                valid[name] = mask[mine]
+                valid[self.names.inputs[source]] = mask[mine]
         columns = self.tail.columns()
-        for column, name in self.names.taken.items():
+        for column in self.tail.values:
+            name = self.names.taken[column]
             taken = columns[column].slice(mine.start, mine.stop)
             assert taken.values is not None
             values[name] = taken.values.view(np.int64)
@@ -174,10 +182,10 @@ class PagedRows:
         return values, valid
 
     def _note_block(self, values: dict[str, Any], valid: dict[str, Mask]) -> None:
-        if self.names.timed:
+        if self.timed:
             self.first_times.extend(values[_TIMES][:1])
-        for source, name in self.names.inputs.items():
-            counted = self.counted[source]
+        for source, counted in self.counted.items():
+            name = self.names.inputs[source]
             if not len(counted):
                 counted.extend(np.zeros(1, np.int64))
             here = int(valid[name].sum()) if name in valid else self.block_rows
@@ -191,13 +199,13 @@ class PagedRows:
         StoreError
             A block could not be read ahead; it will be asked for again.
         """
-        block = max(min(row, self.end), self.repository.front) // self.block_rows
+        block = max(min(row, self.end), self.first) // self.block_rows
         self.first_times.drop_to(block)
         for counted in self.counted.values():
             counted.drop_to(block)
         if self._joined is not None and self._joined.end <= row:
             self._joined = None
-        self.repository.let_go(block * self.block_rows)
+        self.repository.let_go(block * self.block_rows, self.window)
 
     # ----------------------------------------------------------------------------- rows out
 
@@ -226,7 +234,8 @@ class PagedRows:
         if stop > self.end:
             values, marks = self._of_tail(max(start, self.end), stop)
             pieces.append((values, marks, stop - max(start, self.end)))
-        columns = {name: np.concatenate([v[name] for v, _, _ in pieces]) for name in pieces[0][0]}
+        here = pieces[-1][0]  # (what others have is not in the tail)
+        columns = {name: np.concatenate([v[name] for v, _, _ in pieces]) for name in here}
         masked = {name for _, marks, _ in pieces for name in marks}
         valid = {
             name: np.concatenate([m.get(name, np.ones(n, np.bool_)) for _, m, n in pieces])
@@ -333,9 +342,12 @@ class PagedRows:
     def to_parts(self) -> tuple[list[bytes], dict[bytes, bytes | None]]:
         """All but the tail and the blocks that are stored; and the batch that goes with it."""
         parts, batch = self.repository.pending()
-        told = [self.first_times, *self.counted.values()]
         block = str(self.repository.layout.block).encode()
-        return [block, *parts, *(vector.view().tobytes() for vector in told)], batch
+        return [block, *parts, *self._beside()], batch
+
+    def _beside(self) -> list[bytes]:
+        told = [self.first_times, *self.counted.values()]
+        return [vector.view().tobytes() for vector in told]
 
     def fill(self, parts: Iterator[bytes]) -> None:
         """Take what `to_parts` gave, but for what the repository was opened by.

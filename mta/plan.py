@@ -151,8 +151,12 @@ class Plan:
         return self._of_inputs.get(source, [])
 
 
-def make_plan(aggs: tuple[tuple[str, Aggregate], ...], min_periods: int) -> Plan:
+def make_plan(
+    aggs: tuple[tuple[str, Aggregate], ...], min_periods: int, parts: Parts | None = None
+) -> Plan:
     """The states and outputs of named aggregates.
+
+    parts : of several plans that are to have equal parts in common
 
     Raises
     ------
@@ -161,7 +165,7 @@ def make_plan(aggs: tuple[tuple[str, Aggregate], ...], min_periods: int) -> Plan
     """
     if not aggs:
         raise SpecError("agg: say what to compute first, like .agg(total=agg.sum('amount'))")
-    parts = Parts()
+    parts = parts or Parts()
     plan = Plan(tuple(_output(name, aggregate, min_periods, parts) for name, aggregate in aggs))
     for source in [None, *plan.inputs]:
         if len(plan.of_input(source)) > MAX_ANSWERS:

@@ -50,9 +50,9 @@ class PushedStream(ABC, Generic[SpecT]):
 
     snapshot_kind: str
 
-    def __init__(self, spec: SpecT) -> None:
+    def __init__(self, spec: SpecT, plan: Plan | None = None) -> None:
         self.spec = spec
-        self.plan: Plan = make_plan(spec.asked, spec.min_periods or 0)
+        self.plan: Plan = plan or make_plan(spec.asked, spec.min_periods or 0)
         self.watermark: Watermark | None = spec.progress
         if self.watermark is not None:
             self.watermark.check_here()

@@ -80,34 +80,38 @@ class Spill:
 
     # ------------------------------------------------------------------------ repositories
 
-    def maker(self, serial: int, keyed: bool) -> MakeRepository:
+    def maker(self, serial: int, keyed: bool, windows: int = 1) -> MakeRepository:
         """What makes the repository of a key.
 
         keyed : there may be others
+        windows : over its rows
         """
 
         def make(columns: dict[str, str], marks: list[str], told: Told | None) -> Repository:
-            block, pool = self._sizes(keyed)
+            block, pool = self._sizes(keyed, windows)
             layout = Layout(columns, block, marks)
             # Blocks of 2^n rows are the pages of kernels, which read one for each.
             block = layout.bytes_of(1 << (layout.rows.bit_length() - 1))
             made = Repository(
-                columns, self.store, f"{self.name}.{serial}", pool=pool, marks=marks,
-                block=block if told is None else told.block, outer=self._note_due,
+                columns, self.store, f"{self.name}.{serial}", windows=windows, pool=pool,
+                marks=marks, block=block if told is None else told.block, outer=self._note_due,
                 told=None if told is None else told.parts,
             )  # fmt: skip
             self.live.append(made)
-            self._opened[made] = made.back + made.front
+            self._opened[made] = made.back + sum(made.fronts)
             return made
 
         return make
 
-    def _sizes(self, keyed: bool) -> tuple[int, int]:
+    def _sizes(self, keyed: bool, windows: int) -> tuple[int, int]:
         """Bytes of a block, and how many a repository may have in memory."""
-        share = self.memory // (BLOCKS_OF_A_KEY * (len(self.live) + 1 if keyed else 1))
+        # Of each further window: the rows that fill a block, and those with which it begins.
+        blocks = BLOCKS_OF_A_KEY + (2 * windows if windows > 1 else 0)
+        share = self.memory // (blocks * (len(self.live) + 1 if keyed else 1))
         block = self.block or max(LEAST_BLOCK, min(LARGEST_BLOCK, share))
-        least = BLOCKS_OF_A_KEY - 1
-        return block, least if keyed else max(least, self.memory // block - 1)
+        tails = windows + 1 if windows > 1 else 1
+        least = blocks - tails
+        return block, least if keyed else max(least, self.memory // block - tails)
 
     def _note_due(self) -> None:
         self.due = True
@@ -167,7 +171,7 @@ class Spill:
     # --------------------------------------------------------------------------------- stats
 
     def _counted(self, repository: Repository) -> list[float]:
-        passed = repository.back + repository.front - self._opened[repository]
+        passed = repository.back + sum(repository.fronts) - self._opened[repository]
         return [*repository.stats()[:4], passed / repository.layout.rows]
 
     def stats(self, memory: int) -> SpillStats:

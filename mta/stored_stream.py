@@ -61,10 +61,9 @@ class StoredRollingStream(RollingStream):
             The store has failed. Nothing of the push has been taken in.
         """
         self._raise_failures()
-        answers = super().push(data)
         if self.spill.due:
             self._write()
-        return answers
+        return super().push(data)
 
     def flush(self) -> None:
         """Returns when all that was pushed is durable: whatever happens to the process, a stream
@@ -113,11 +112,11 @@ class StoredRollingStream(RollingStream):
 
     # ------------------------------------------------------------------------------- tracks
 
-    def _paged(self) -> Callable[[int], Track]:
+    def _paged(self) -> Callable[[int, int], Track]:
         assert self.ticks is not None
         ticks, keyed = self.ticks, bool(self.spec.by)
 
-        def make(serial: int) -> Track:
+        def make(number: int, serial: int) -> Track:
             return PagedTrack(
                 self.spec, self.plan, ticks, self.spill.maker(serial, keyed), self.spill.leave
             )
@@ -125,17 +124,10 @@ class StoredRollingStream(RollingStream):
         return make
 
     def _tracks(self) -> list[PagedTrack]:
-        states = [] if self.keyed is None else self.keyed.tracks.values()
-        return [state.track for state in states if isinstance(state.track, PagedTrack)]
+        return tracks_of(self)
 
     def _raise_failures(self) -> None:
-        """What the store failed at after the last call is tried again, and then told."""
-        failed = [(track, track.failure) for track in self._tracks() if track.failure is not None]
-        for track, _ in failed:
-            track.settle()
-        for _, failure in failed:
-            assert failure is not None
-            raise failure
+        raise_failures(self._tracks())
 
     # ----------------------------------------------------------------------------- recovery
 
@@ -145,33 +137,68 @@ class StoredRollingStream(RollingStream):
         if not self.spill.lasts:
             self.spill.take_off()
             return
-        parts: list[bytes] = []
-        batch: dict[bytes, bytes | None] = {}
-        tracks = self._tracks()
-        for track in tracks:
-            mine, blocks = track.to_parts()
-            parts += mine
-            batch |= blocks
-        stream = stream_parts(self)
-        sizes = json.dumps([len(stream), len(parts)]).encode()
-        header = seal(self.snapshot_kind, self.spec.identity(), [sizes, *stream, *parts])
+        parts, batch = stored_parts(self)
+        header = seal(self.snapshot_kind, self.spec.identity(), parts)
         self.spill.write_header(header, batch)
-        for track in tracks:
+        for track in self._tracks():
             track.wrote()
 
     def _open(self) -> None:
         header = self.spill.read_header()
         if header is None:
             return
-        sizes, *parts = unseal(self.snapshot_kind, self.spec.identity(), header)
-        with refusing_damage():
-            of_stream, of_tracks = json.loads(sizes)
-            if len(parts) != of_stream + of_tracks:
-                raise ValueError("parts are missing")
-            fill_stream(self, parts[:of_stream])
-            left = iter(parts[of_stream:])
-            for track in self._tracks():
-                track.fill(left)
+        left = fill_stored(self, unseal(self.snapshot_kind, self.spec.identity(), header))
+        if left:
+            raise SnapshotError("snapshot: damaged (there are parts of something else)")
+
+
+def tracks_of(stream: RollingStream) -> list[PagedTrack]:
+    """The tracks of all keys."""
+    states = [] if stream.keyed is None else stream.keyed.tracks.values()
+    return [state.track for state in states if isinstance(state.track, PagedTrack)]
+
+
+def raise_failures(tracks: list[PagedTrack]) -> None:
+    """What the store failed at after the last call is tried again, and then told."""
+    failed = [(track, track.failure) for track in tracks if track.failure is not None]
+    for track, _ in failed:
+        track.settle()
+    for _, failure in failed:
+        assert failure is not None
+        raise failure
+
+
+def stored_parts(stream: RollingStream) -> tuple[list[bytes], dict[bytes, bytes | None]]:
+    """All that a stream has in memory, and the batch that goes with it."""
+    parts: list[bytes] = []
+    batch: dict[bytes, bytes | None] = {}
+    for track in tracks_of(stream):
+        mine, blocks = track.to_parts()
+        parts += mine
+        batch |= blocks
+    told = stream_parts(stream)
+    sizes = json.dumps([len(told), len(parts)]).encode()
+    return [sizes, *told, *parts], batch
+
+
+def fill_stored(stream: RollingStream, parts: list[bytes]) -> list[bytes]:
+    """Have a fresh stream take what `stored_parts` gave; the parts that are left.
+
+    Raises
+    ------
+    SnapshotError
+        They are damaged.
+    """
+    with refusing_damage():
+        of_stream, of_tracks = json.loads(parts[0])
+        end = 1 + of_stream + of_tracks
+        if len(parts) < end:
+            raise ValueError("parts are missing")
+        fill_stream(stream, parts[1 : 1 + of_stream])
+        mine = iter(parts[1 + of_stream : end])
+        for track in tracks_of(stream):
+            track.fill(mine)
+    return parts[end:]
 
 
 def answer_batches(

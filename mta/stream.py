@@ -20,7 +20,7 @@ from mta.frames import Answer, Column, Frame, open_frame
 from mta.items import BadItemError
 from mta.key_state import Made, join_made
 from mta.keyed import KeyedWindows
-from mta.plan import check_types
+from mta.plan import Plan, check_types
 from mta.push import EVER, NEVER, NO_ROWS, PushedStream, fitted
 from mta.reorder import Arrived, Reorder
 from mta.rows import Chunk, Coders
@@ -57,8 +57,8 @@ class RollingStream(PushedStream[Rolling]):
 
     snapshot_kind = "stream"
 
-    def __init__(self, spec: Rolling) -> None:
-        super().__init__(spec)
+    def __init__(self, spec: Rolling, plan: Plan | None = None) -> None:
+        super().__init__(spec, plan)
         waits = spec.progress is not None
         self.revises = self.lateness.mode == "revise"
         if self.revises and not waits:
@@ -79,6 +79,7 @@ class RollingStream(PushedStream[Rolling]):
         self.finished = False
         self.answered_rows = NO_ROWS  # by the call before: the arrivals of the rows of its answers
         self.sweep_at = 64  # that many keys: look for dead ones
+        self.holds = False  # somebody else says when a call is sure to succeed, by `settle`
 
     # ----------------------------------------------------------------------- the calls
 
@@ -299,7 +300,7 @@ class RollingStream(PushedStream[Rolling]):
             self.spec, self.plan, self.ticks, self.frame, timed, within, self._paged()
         )
 
-    def _paged(self) -> Callable[[int], Track] | None:
+    def _paged(self) -> Callable[[int, int], Track] | None:
         """What makes the tracks of keys whose rows are on a store; None: all are in memory."""
         return None
 
@@ -353,17 +354,23 @@ class RollingStream(PushedStream[Rolling]):
     def _give(self, made: list[Made]) -> Any:
         """The answers of all keys as one frame, in order of arrival. Then the call can't fail."""
         answers = self._assemble(made)
+        if not self.holds:
+            self.settle()
+        return answers
+
+    def settle(self) -> None:
+        """Let go of what only going back would need."""
         if self.keyed is not None:
             self.keyed.settle(None if self.reorder is None else self._mark_now())
         if self.reorder is not None:
             self.reorder.settle()
-        self._forget_dead_keys()
+        if not self.holds:
+            self._forget_dead_keys()
         if self.coders and self.keyed is not None:
             kept = self.keyed.kept()
             self.coders.forget_the_gone(
                 kept if self.reorder is None else [*kept, self.reorder.rows]
             )
-        return answers
 
     def _assemble(self, made: list[Made]) -> Any:
         assert self.frame is not None  # a push has set it
@@ -420,23 +427,33 @@ class RollingStream(PushedStream[Rolling]):
 
     def _forget_dead_keys(self) -> None:
         """Drop keys whose rows no window can reach any more, once they may be most of all keys."""
+        if self.keyed is None or len(self.keyed.groups) < self.sweep_at:
+            return
+        alive = self.alive_keys()
+        if alive is not None:
+            self.keep_keys(alive)
+
+    def alive_keys(self) -> Ints | None:
+        """The keys with rows that a window can still reach; None: that can't be told."""
         now = self._mark_now() if self.reorder is not None else self.now
         ticks = self.ticks
         if self.keyed is None or ticks is None or now is None:
-            return
-        if len(self.keyed.groups) < self.sweep_at:
-            return
+            return None
         if self.spec.over_rows or ticks.range is None or self.spec.every is not None:
-            return
+            return None
         edge = now - self._within() - ticks.range - abs(ticks.lag)
         unordered: set[int] = set() if self.reorder is None else self.reorder.key_numbers()
-        alive = self.keyed.alive(max(edge, NEVER), unordered)
-        if len(alive) < len(self.keyed.groups):
-            numbers = self.keyed.keep(alive)
+        return self.keyed.alive(max(edge, NEVER), unordered)
+
+    def keep_keys(self, alive: Ints) -> None:
+        """Forget all others."""
+        keyed = self._keyed
+        if len(alive) < len(keyed.groups):
+            numbers = keyed.keep(alive)
             if self.reorder is not None:
                 self.reorder.renumber(numbers)
-            self.forgotten = now
-        self.sweep_at = 64 + 2 * len(self.keyed.groups)
+            self.forgotten = self._mark_now() if self.reorder is not None else self.now
+        self.sweep_at = 64 + 2 * len(keyed.groups)
 
 
 def _later(now: int | None, time: int | None) -> int | None:

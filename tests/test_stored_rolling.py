@@ -84,11 +84,11 @@ def same_as_in_memory(spec, sample, kind, block, draws):
     assert told.items() <= op.state().items()
 
 
-def retried(f, *arguments):
-    """Its answers, however often the store fails."""
+def retried(f, *arguments, plain=False):
+    """Its answers (plain: what it gives), however often the store fails."""
     for _ in range(60):
         try:
-            return call("dict", f, *arguments)
+            return f(*arguments) if plain else call("dict", f, *arguments)
         except StoreError:
             continue
     raise AssertionError("it never works")
@@ -98,31 +98,13 @@ def retried(f, *arguments):
 def test_a_store_that_fails_loses_nothing_and_counts_nothing_twice(sample, failing, draws):
     spec, columns = specs(draws), in_time(sample)
     store = FailingStore(before=failing)
-    memory, op = spec.stream(), retried_open(lambda: small(spec, store))
+    memory, op = spec.stream(), retried(small, spec, store, plain=True)
     for start, stop in edges(draws, len(columns["t"][1])):
         rows = build("dict", cut(columns, start, stop))
         assert retried(op.push, rows) == call("dict", memory.push, rows)
         if draws.draw(st.booleans()):
-            retry_flush(op)
+            retried(op.flush, plain=True)
     assert retried(op.finish) == call("dict", memory.finish)
-
-
-def retried_open(make):
-    for _ in range(60):
-        try:
-            return make()
-        except StoreError:
-            continue
-    raise AssertionError("it never opens")
-
-
-def retry_flush(op):
-    for _ in range(60):
-        try:
-            return op.flush()
-        except StoreError:
-            continue
-    raise AssertionError("it never flushes")
 
 
 @given(data(max_size=40, keys=("int64", "float64")), DELAYS, st.data())

@@ -1,0 +1,294 @@
+"""Several trailing specs over one stream, whose rows are kept once: SSM (SlideM, 2013, §4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from mta.engine import Ints
+from mta.errors import DataError, SpecError
+from mta.key_state import Made
+from mta.paged import PagedTrack, check_spillable
+from mta.plan import Parts, Plan, make_plan
+from mta.push import NO_ROWS
+from mta.shared_rows import CarryingTrack, FollowingTrack
+from mta.snapshot import seal, unseal
+from mta.specs import Rolling
+from mta.spill import Spill, SpillStats
+from mta.stored_stream import fill_stored, raise_failures, stored_parts, tracks_of
+from mta.stores import Store
+from mta.stream import RollingStream
+from mta.track import Track
+
+_KIND = "streams on a store"
+
+
+def together(*specs: Rolling) -> Together:
+    """Several trailing specs over one stream, which share the rows of their windows.
+
+    Parameters
+    ----------
+    specs : with the same `on`, `by`, watermark and lateness; ranges and aggregates may be any that
+        can be larger than memory (see ``Rolling.stream``)
+
+    Raises
+    ------
+    SpecError
+        They have not that in common, or one of them is no trailing spec.
+
+    Examples
+    --------
+    >>> import numpy as np, mta
+    >>> from mta import agg
+    >>> hour = mta.rolling("1h", on="at").agg(n=agg.count())
+    >>> day = mta.rolling("24h", on="at").agg(worst=agg.max("ms"), n=agg.count())
+    >>> at = np.datetime64("2026-01-01T00", "s") + 600 * np.arange(10)
+    >>> with mta.together(hour, day).stream(memory="128KB") as op:
+    ...     _ = op.push({"at": at, "ms": np.arange(10)})
+    ...     last_hour, last_day = op.finish()
+    >>> last_hour["n"].tolist(), last_day["n"].tolist(), last_day["worst"].tolist()
+    ([6], [10], [9])
+    """
+    return Together(specs)
+
+
+class Together:
+    """See `together`, which makes it."""
+
+    def __init__(self, specs: tuple[Rolling, ...]) -> None:
+        if not specs:
+            raise SpecError("together: give it specs")
+        for spec in specs:
+            if not isinstance(spec, Rolling):
+                raise SpecError(f"together: {spec!r} is no trailing spec")
+            for name in ("on", "by", "progress", "lateness"):
+                if getattr(spec, name) != getattr(specs[0], name):
+                    told = "watermark" if name == "progress" else name
+                    raise SpecError(f"together: specs have to have the same {told}")
+        self.specs = specs
+
+    def __repr__(self) -> str:
+        return f"mta.together({', '.join(map(repr, self.specs))})"
+
+    def stream(
+        self,
+        *,
+        memory: int | str,
+        store: Store | str | None = None,
+        name: str = "stream",
+        block: int | None = None,
+    ) -> TogetherStream:
+        """The windows of all specs over rows that are pushed; arguments as those of
+        ``Rolling.stream``.
+
+        Raises
+        ------
+        SpecError, SnapshotError
+            As there.
+        """
+        return TogetherStream(self.specs, memory, store, name, block)
+
+
+class CarryingStream(RollingStream):
+    """Brings rows to the store, and answers nothing."""
+
+    make: Callable[[int, int], Track]
+
+    def _paged(self) -> Callable[[int, int], Track]:
+        return self.make
+
+    def _assemble(self, made: list[Made]) -> Any:
+        self.answered_rows = NO_ROWS
+
+    def track(self, number: int) -> CarryingTrack:
+        """The track of a key, which may not have had its rows yet where they wait for time."""
+        assert self.keyed is not None
+        track = self.keyed.state_of(number).track
+        assert isinstance(track, CarryingTrack)
+        nothing = self._nothing()
+        if nothing is not None:
+            track.begin(nothing)
+        return track
+
+
+class FollowingStream(RollingStream):
+    """Answers over rows that another stream brings to the store."""
+
+    make: Callable[[int, int], Track]
+
+    def _paged(self) -> Callable[[int, int], Track]:
+        return self.make
+
+
+class TogetherStream:
+    """Pushes rows through several specs; every call gives a list of answers, one for each.
+
+    A call that fails leaves all of them as they were. Without a watermark rows have to come in
+    order: one that is late for any of the specs is an error.
+    """
+
+    def __init__(
+        self, specs: tuple[Rolling, ...], memory: int | str, store: Store | str | None, name: str,
+        block: int | None,
+    ) -> None:  # fmt: skip
+        parts = Parts()
+        plans = [make_plan(spec.asked, spec.min_periods or 0, parts) for spec in specs]
+        for spec, plan in zip(specs, plans, strict=True):
+            check_spillable(spec, plan)
+        # The times of rows are kept where any of the windows is over time.
+        timed = next((spec for spec in specs if not spec.over_rows), specs[0])
+        union = Plan(tuple(output for plan in plans for output in plan.outputs))
+        self.carrier = CarryingStream(timed, union)
+        self.ops = [FollowingStream(*pair) for pair in zip(specs, plans, strict=True)]
+        self.carrier.make = self._carry
+        for window, op in enumerate(self.ops):
+            op.make = self._follower(op, window)
+        for stream in self._streams:
+            stream.holds = True
+        self.identity = " ".join(spec.identity() for spec in specs)
+        self.spill = Spill(memory, store, name, block)
+        try:
+            self._open()
+        except BaseException:
+            self.spill.close()
+            raise
+
+    @property
+    def _streams(self) -> list[RollingStream]:
+        return [self.carrier, *self.ops]
+
+    def _carry(self, number: int, serial: int) -> Track:
+        carrier = self.carrier
+        assert carrier.ticks is not None
+        make = self.spill.maker(serial, bool(carrier.spec.by), len(self.ops))
+        return CarryingTrack(carrier.spec, carrier.plan, carrier.ticks, make, self.spill.leave)
+
+    def _follower(self, op: RollingStream, window: int) -> Callable[[int, int], Track]:
+        def make(number: int, serial: int) -> Track:
+            assert op.ticks is not None
+            return FollowingTrack(op.spec, op.plan, op.ticks, self.carrier.track(number), window)
+
+        return make
+
+    # ----------------------------------------------------------------------- the calls
+
+    def push(self, data: Any) -> list[Any]:
+        """Take rows; of each spec, the answers that became final.
+
+        Raises
+        ------
+        DataError, ColumnError, OverflowError, StoreError
+            As that of one stream; and rows are out of order. Nothing has been taken in.
+        """
+        raise_failures(self._tracks())
+        if self.spill.due:
+            self._write()
+        return self._attempt(lambda stream: stream.push(data))
+
+    def advance(self, to: Any, source: Hashable = None) -> list[Any]:
+        """Say that no row before this time will come: of each spec, what is final by that."""
+        return self._attempt(lambda stream: stream.advance(to, source))
+
+    def finish(self) -> list[Any]:
+        """No more rows: of each spec, all answers that were still waiting."""
+        return self._attempt(lambda stream: stream.finish())
+
+    def late(self) -> Any:
+        """The rows that came too late, as they were pushed, and forget them."""
+        for op in self.ops:
+            op.late()
+        return self.carrier.late()
+
+    @property
+    def received(self) -> int:
+        """How many rows have been taken in, ever."""
+        return self.carrier.received
+
+    def state(self) -> list[dict[str, Any]]:
+        """Of each spec, what its stream holds."""
+        return [op.state() for op in self.ops]
+
+    def stats(self) -> SpillStats:
+        """Blocks written and read, and what is on the store and in memory; ``expected`` is as if
+        each block were read for every window (formula 4.1 with a hit rate of 0)."""
+        return self.spill.stats(sum(track.nbytes for track in self._tracks()))
+
+    def _attempt(self, call: Callable[[RollingStream], Any]) -> list[Any]:
+        before = [stream._mark() for stream in self._streams]
+        try:
+            _, *answers = [call(stream) for stream in self._streams]
+            self._check_order()
+        except Exception:
+            for stream, mark in zip(self._streams, before, strict=True):
+                stream._go_back(mark)
+            raise
+        for stream in self._streams:
+            stream.settle()
+        self._forget_dead_keys()
+        return answers
+
+    def _check_order(self) -> None:
+        if self.carrier.progress is None and any(op.late_count for op in self._streams):
+            raise DataError(
+                "push: rows come after rows of their key with a later time; sort them, or say by "
+                ".watermark(delay=) how late they may be"
+            )
+
+    def _forget_dead_keys(self) -> None:
+        keyed = self.carrier.keyed
+        if keyed is None or len(keyed.groups) < self.carrier.sweep_at:
+            return
+        alive = [op.alive_keys() for op in self.ops]
+        known = [keys for keys in alive if keys is not None]
+        if len(known) == len(alive):
+            all_alive: Ints = reduce(np.union1d, known)
+            for stream in self._streams:
+                stream.keep_keys(all_alive)
+
+    # ----------------------------------------------------------------------------- recovery
+
+    def flush(self) -> None:
+        """As that of a stream with ``memory=``: what was pushed survives the process."""
+        raise_failures(self._tracks())
+        if self.spill.lasts:
+            self._write()
+            self.spill.store.flush()
+
+    def close(self) -> None:
+        """`flush`, and close the store if it was given by its URL. A second close does nothing."""
+        if self.spill.is_open:
+            self.flush()
+            self.spill.close()
+
+    def __enter__(self) -> TogetherStream:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _tracks(self) -> list[PagedTrack]:
+        return [track for stream in self._streams for track in tracks_of(stream)]
+
+    def _write(self) -> None:
+        if not self.spill.lasts:
+            self.spill.take_off()
+            return
+        parts: list[bytes] = []
+        batch: dict[bytes, bytes | None] = {}
+        for stream in self._streams:
+            mine, blocks = stored_parts(stream)
+            parts += mine
+            batch |= blocks
+        self.spill.write_header(seal(_KIND, self.identity, parts), batch)
+        for track in self._tracks():
+            track.wrote()
+
+    def _open(self) -> None:
+        header = self.spill.read_header()
+        if header is not None:
+            parts = unseal(_KIND, self.identity, header)
+            for stream in self._streams:
+                parts = fill_stored(stream, parts)

@@ -1,0 +1,44 @@
+"""A process that the tests kill: it pushes rows through a stream on a store and tells what is flushed."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+import mta
+from mta import agg
+from mta.stores import Store
+from store_child import opened
+
+STEP = 90
+SPECS = [
+    mta.rolling(f"{n}i", on="t", by="k").agg(
+        s=agg.sum("x"), d=agg.std("x"), top=agg.max("x"), at=agg.arg_max("i", by="x")
+    )
+    for n in (300, 800)
+]
+
+
+def rows(start: int, stop: int) -> dict[str, np.ndarray]:
+    """The rows [start, stop): floats of any size, of three keys."""
+    number = np.arange(start, stop)
+    x = np.sin(number) * 10.0 ** (number % 9)
+    return {"t": number, "k": number % 3, "x": x, "i": number * 7}
+
+
+def stream(store: Store):
+    return mta.together(*SPECS).stream(memory="16KB", store=store, block=700)
+
+
+def main(kind: str, where: str) -> None:
+    op = stream(opened(kind, where))
+    while True:
+        for _ in range(1 + op.received % 5):
+            op.push(rows(op.received, op.received + STEP))
+        op.flush()
+        print(op.received, flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,43 @@
+"""kill -9 while trailing windows larger than memory write: they go on from the last flush."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from store_child import opened
+from stored_stream_child import SPECS, STEP, rows, stream
+from test_stores_killed import killed_often
+
+CHILD = Path(__file__).parent / "stored_stream_child.py"
+MORE = 900  # rows after it was opened again: longer than any window
+
+
+@pytest.mark.parametrize("kind", ["files", "lmdb"])
+def test_killed_while_it_pushes(kind, tmp_path):
+    killed_often(kind, tmp_path, 4, check, CHILD)
+
+
+def check(kind: str, where: str, flushed: int) -> int:
+    """All that was flushed is inside, and what follows is as if nothing had happened."""
+    with opened(kind, where) as store:
+        op = stream(store)
+        received = op.received
+        assert received >= flushed
+        assert received % STEP == 0
+        assert_same(op.push(rows(received, received + MORE)), received)
+    return received
+
+
+def assert_same(got, received):
+    for spec, answers in zip(SPECS, got, strict=True):
+        memory = spec.stream()
+        memory.push(rows(0, received))
+        want = memory.push(rows(received, received + MORE))
+        for name in want:
+            assert got_bits(answers[name]) == got_bits(want[name])
+
+
+def got_bits(values):
+    return values.tobytes()
