@@ -29,6 +29,7 @@ cdef class PagedKernel(Kernel):
     cdef int64_t back
     cdef int64_t split      # as that of the forest; -1: it has to be found
     # Partials: of the newest node of each level; from the split to the end of each node right of it;
+    cdef int levels
     cdef char* pending
     cdef char* prefix
     # of the newest node that begins with each page from `first_page` on; those before `page_origin`
@@ -49,6 +50,7 @@ cdef class PagedKernel(Kernel):
     cdef char* parts
 
     cdef int reserve(self, size_t size) except -1
+    cdef int have_levels(self, int levels) except -1 nogil
     cdef void restart(self, int64_t row) noexcept nogil
     cdef int move(self, int64_t lo, int64_t hi) except -1 nogil
     cdef int insert(self, int64_t row) except -1 nogil

@@ -24,6 +24,7 @@ import numpy as np
 
 cdef enum:
     FEW_PAGES = 64    # that are given back at a time, at least
+    LEVELS = 8        # that there are places for, at first; and how many more at a time
 
 cdef uint8_t ONE = 1
 
@@ -60,7 +61,7 @@ cdef class PagedKernel(Kernel):
 
     counter : of the same input
 
-    Memory: 2^bits partials, one for every 2^bits rows of the window, and some 200.
+    Memory: 2^bits partials, one for every 2^bits rows of the window, and two a level.
     """
 
     def __cinit__(self):
@@ -69,20 +70,32 @@ cdef class PagedKernel(Kernel):
 
     def __dealloc__(self):
         free(self.pending)
+        free(self.prefix)
+        free(self.node)
         free(self.pages)
         free(self.head)
 
     cdef int reserve(self, size_t size) except -1:
         """Room for partials of this size."""
         self.size = size
-        self.pending = <char*> malloc((2 * MAX_LEVELS + 2 + RUN) * size)
-        if self.pending == NULL:
+        self.node = <char*> malloc(2 * size)
+        if self.node == NULL:
             raise MemoryError()
-        self.prefix = self.pending + MAX_LEVELS * size
-        self.node = self.prefix + MAX_LEVELS * size
         self.after = self.node + size
-        self.parts = self.after + size
+        self.have_levels(LEVELS)
         return 0
+
+    cdef int have_levels(self, int levels) except -1 nogil:
+        cdef char* pending = <char*> realloc(self.pending, levels * self.size)
+        cdef char* prefix
+        if pending != NULL:
+            self.pending = pending
+            prefix = <char*> realloc(self.prefix, levels * self.size)
+            if prefix != NULL:
+                self.prefix, self.levels = prefix, levels
+                return 0
+        with gil:
+            raise MemoryError(f"a window of {self.back} rows")
 
     def open_pages(self, int bits, load):
         """Before the first rows.
@@ -105,7 +118,7 @@ cdef class PagedKernel(Kernel):
     @property
     def nbytes(self):
         """Bytes held."""
-        return ((2 * MAX_LEVELS + 2 + RUN) + self.page_room + self.head_room) * <int64_t> self.size
+        return (2 * self.levels + 2 + self.page_room + self.head_room) * <int64_t> self.size
 
     # ------------------------------------------------------------------------------ windows
 
@@ -114,15 +127,22 @@ cdef class PagedKernel(Kernel):
         self.scan.lo = lo
         self.scan.hi = hi
         self.counts = self.counter.counts_from(start)
-        while i < start + n:
-            run = min(start + n - i, <int64_t> RUN)
-            for j in range(run):
-                self.move(lo[i + j], hi[i + j])
-                self.answer(self.parts + j * <int64_t> self.size)
-            failed = self.lower(i, run)
-            if failed >= 0:
-                return failed
-            i += run
+        self.parts = <char*> malloc(RUN * self.size)
+        if self.parts == NULL:
+            with gil:
+                raise MemoryError()
+        try:
+            while i < start + n:
+                run = min(start + n - i, <int64_t> RUN)
+                for j in range(run):
+                    self.move(lo[i + j], hi[i + j])
+                    self.answer(self.parts + j * <int64_t> self.size)
+                failed = self.lower(i, run)
+                if failed >= 0:
+                    return failed
+                i += run
+        finally:
+            free(self.parts)
         return -1
 
     cdef void restart(self, int64_t row) noexcept nogil:
@@ -154,6 +174,8 @@ cdef class PagedKernel(Kernel):
         cdef int level = 0
         self.lift(self.node, row)
         self.back += 1
+        if self.back >> self.levels:
+            self.have_levels(self.levels + LEVELS)
         if self.back & ((<int64_t> 1 << self.bits) - 1) == 0:
             self.have_page(start >> self.bits)
         # A node whose left half has begun to leave is never asked for.
@@ -375,6 +397,8 @@ cdef class PagedKernel(Kernel):
             raise ValueError("a kernel's state has positions that make no sense")
         self.base, self.front, self.back = told[0], told[1], told[2]
         self.first_page, self.page_origin = told[3], told[4]
+        if self.back >> self.levels:
+            self.have_levels(highest_bit(self.back) + 1)
         self.split = self.head_split = -1
         for level in range(MAX_LEVELS):
             if (self.back >> level) & 1:

@@ -80,15 +80,15 @@ class Spill:
 
     # ------------------------------------------------------------------------ repositories
 
-    def maker(self, serial: int, keyed: bool, windows: int = 1) -> MakeRepository:
+    def maker(self, serial: int, keys: int | None, windows: int = 1) -> MakeRepository:
         """What makes the repository of a key.
 
-        keyed : there may be others
+        keys : how many are known by now; None: there is one, and no other
         windows : over its rows
         """
 
         def make(columns: dict[str, str], marks: list[str], told: Told | None) -> Repository:
-            block, pool = self._sizes(keyed, windows)
+            block, pool = self._sizes(keys, windows)
             layout = Layout(columns, block, marks)
             # Blocks of 2^n rows are the pages of kernels, which read one for each.
             block = layout.bytes_of(1 << (layout.rows.bit_length() - 1))
@@ -103,15 +103,15 @@ class Spill:
 
         return make
 
-    def _sizes(self, keyed: bool, windows: int) -> tuple[int, int]:
+    def _sizes(self, keys: int | None, windows: int) -> tuple[int, int]:
         """Bytes of a block, and how many a repository may have in memory."""
         # Of each further window: the rows that fill a block, and those with which it begins.
         blocks = BLOCKS_OF_A_KEY + (2 * windows if windows > 1 else 0)
-        share = self.memory // (blocks * (len(self.live) + 1 if keyed else 1))
+        share = self.memory // (blocks * (keys or 1))
         block = self.block or max(LEAST_BLOCK, min(LARGEST_BLOCK, share))
         tails = windows + 1 if windows > 1 else 1
         least = blocks - tails
-        return block, least if keyed else max(least, self.memory // block - tails)
+        return block, least if keys is not None else max(least, self.memory // block - tails)
 
     def _note_due(self) -> None:
         self.due = True

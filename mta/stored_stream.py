@@ -114,12 +114,11 @@ class StoredRollingStream(RollingStream):
 
     def _paged(self) -> Callable[[int, int], Track]:
         assert self.ticks is not None
-        ticks, keyed = self.ticks, bool(self.spec.by)
+        ticks = self.ticks
 
         def make(number: int, serial: int) -> Track:
-            return PagedTrack(
-                self.spec, self.plan, ticks, self.spill.maker(serial, keyed), self.spill.leave
-            )
+            repository = self.spill.maker(serial, keys_of(self))
+            return PagedTrack(self.spec, self.plan, ticks, repository, self.spill.leave)
 
         return make
 
@@ -156,6 +155,11 @@ def tracks_of(stream: RollingStream) -> list[PagedTrack]:
     """The tracks of all keys."""
     states = [] if stream.keyed is None else stream.keyed.tracks.values()
     return [state.track for state in states if isinstance(state.track, PagedTrack)]
+
+
+def keys_of(stream: RollingStream) -> int | None:
+    """How many keys are known; None: there is one, and no other."""
+    return len(stream.keyed.groups) if stream.spec.by and stream.keyed is not None else None
 
 
 def raise_failures(tracks: list[PagedTrack]) -> None:

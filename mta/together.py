@@ -18,7 +18,7 @@ from mta.shared_rows import CarryingTrack, FollowingTrack
 from mta.snapshot import seal, unseal
 from mta.specs import Rolling
 from mta.spill import Spill, SpillStats
-from mta.stored_stream import fill_stored, raise_failures, stored_parts, tracks_of
+from mta.stored_stream import fill_stored, keys_of, raise_failures, stored_parts, tracks_of
 from mta.stores import Store
 from mta.stream import RollingStream
 from mta.track import Track
@@ -163,7 +163,7 @@ class TogetherStream:
     def _carry(self, number: int, serial: int) -> Track:
         carrier = self.carrier
         assert carrier.ticks is not None
-        make = self.spill.maker(serial, bool(carrier.spec.by), len(self.ops))
+        make = self.spill.maker(serial, keys_of(carrier), len(self.ops))
         return CarryingTrack(carrier.spec, carrier.plan, carrier.ticks, make, self.spill.leave)
 
     def _follower(self, op: RollingStream, window: int) -> Callable[[int, int], Track]:
