@@ -1,4 +1,4 @@
-"""A process that the tests kill: it pushes rows through a stream on a store and tells what is flushed."""
+"""A process that the tests kill: it pushes rows through streams, and says what is flushed."""
 
 from __future__ import annotations
 
