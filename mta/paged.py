@@ -200,6 +200,7 @@ class PagedTrack(Track):
         """As of every track; those windows together that begin in one block."""
         while len(windows.at):
             n = self._find_fronts(windows)
+            self.stored.pass_by(int(windows.lo[0]))
             run = Windows(windows.at[:n], windows.lo[:n], windows.hi[:n])
             windows = Windows(windows.at[n:], windows.lo[n:], windows.hi[n:])
             for source, counter in self._awake().counters.items():

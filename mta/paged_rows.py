@@ -207,6 +207,10 @@ class PagedRows:
             self._joined = None
         self.repository.let_go(block * self.block_rows, self.window)
 
+    def pass_by(self, row: int) -> None:
+        """The window that is being answered has come so far; the call may yet fail."""
+        self.repository.pass_by(min(row, self.end))
+
     # ----------------------------------------------------------------------------- rows out
 
     def part(self, start: int, stop: int) -> Part:

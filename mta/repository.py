@@ -147,6 +147,7 @@ class Repository:
         self.back: int = 0
         self._pool: dict[int, RowBlock] = {}
         self._gone = 0  # blocks before this one are off the store
+        self._passed = 0
         self._note = note
         self.noted: bytes | None = None
         self._outer = outer
@@ -316,7 +317,9 @@ class Repository:
     def _make_room(self, wanted: int) -> None:
         newest = self.back // self.layout.rows  # if it is there, it still takes rows
         while len(self._pool) >= self.pool_size:
-            victim = max((n for n in self._pool if n not in (wanted, newest)), key=self._needed_in)
+            others = [n for n in self._pool if n not in (wanted, newest)]
+            passed = [n for n in others if n < self._passed and self._pool[n].stored]
+            victim = passed[0] if passed else max(others, key=self._needed_in)
             self._spill(victim)
             del self._pool[victim]
 
@@ -375,6 +378,12 @@ class Repository:
             A block could not be read.
         """
         return self._rows(start, stop, self._ancient)
+
+    def pass_by(self, row: int) -> None:
+        """For a repository of one window that is on its way, and may yet be taken back: rows before
+        this one are not needed unless it is. Blocks of theirs that the store has leave a full pool
+        first."""
+        self._passed = row // self.layout.rows
 
     def _rows(self, start: int, stop: int, read: Callable[[int], RowBlock]) -> Iterator[Rows]:
         if not self.front <= start <= stop <= self.back:
