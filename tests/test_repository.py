@@ -109,6 +109,21 @@ def test_one_window_writes_and_reads_every_block_once(pool):
     assert stats.pooled == pool and stats.stored <= blocks + 2
 
 
+def test_what_a_window_has_passed_by_leaves_a_full_pool_first():
+    """It goes over many blocks, and lets go of them only then."""
+    kept = Repository(TYPES, MemoryStore(), pool=4, block=1024)
+    size = kept.layout.rows
+    kept.append(rows_of(0, 20 * size))
+    kept.flush()  # 0, 1, 2 and 19 are in memory, and stored
+    kept.pass_by(size)
+    for number in (3, 2, 1, 3):
+        list(kept.visit(number * size, number * size + 1))
+    assert kept.stats().read == 1  # of block 3, for which block 0 has gone
+    kept.let_go(size)
+    assert kept.stats().read == 1
+    assert [part.first for part in kept.visit(size, 3 * size)] == [size, 2 * size]
+
+
 def requests(windows: list[int], pool: int, shared: bool, rows: int) -> tuple[int, int]:
     """(requests, most blocks held) of windows of these many rows, over one repository or N."""
     groups = [windows] if shared else [[w] for w in windows]
