@@ -97,6 +97,9 @@ class FollowingRows(PagedRows):
             self._end += self.block_rows
             self._drop_tail()
 
+    def pass_by(self, row: int) -> None:
+        """Others may still come to what this window has passed by."""
+
     def to_parts(self) -> tuple[list[bytes], dict[bytes, bytes | None]]:
         return [str(self._end).encode(), *self._beside()], {}
 

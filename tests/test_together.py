@@ -115,8 +115,8 @@ def test_rows_are_stored_once_and_read_by_those_who_need_them():
                 want = one.push(some)
             alone.append(one.stats())
         assert all((answers[name] == want[name]).all() for name in want)
-    assert together.written < 1.1 * alone[2].written
-    assert together.stored <= alone[2].stored + 4
+    assert together.written <= 60 * 500 // 64  # as many blocks as have come
+    assert together.stored <= 7000 // 64 + 2
     assert together.requests < sum(stats.requests for stats in alone)
 
 
