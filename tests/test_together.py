@@ -104,7 +104,7 @@ def test_rows_are_stored_once_and_read_by_those_who_need_them():
         mta.rolling(n).agg(s=agg.sum("x"), m=agg.weighted_mean("x", "y")) for n in (900, 3000, 7000)
     ]
     rows = [{"x": rng.random(500), "y": rng.random(500)} for _ in range(60)]
-    with mta.together(*specs).stream(memory="64KB", block=2048) as op:
+    with mta.together(*specs).stream(memory="192KB", block=2048) as op:  # as the three have
         for some in rows:
             got = op.push(some)
         together = op.stats()
