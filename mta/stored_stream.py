@@ -7,8 +7,9 @@ oldest of its window are in memory (`mta.paged`).
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import numpy as np
@@ -26,8 +27,64 @@ from mta.stream import RollingStream
 from mta.stream_state import fill_stream, stream_parts
 from mta.track import Track
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
-class StoredRollingStream(RollingStream):
+
+class OnStore(ABC):
+    """What streams have in common whose rows are on a store."""
+
+    spill: Spill
+
+    @abstractmethod
+    def _tracks(self) -> list[PagedTrack]:
+        """Of all keys."""
+
+    @abstractmethod
+    def _write(self) -> None:
+        """A header with all that is in memory, and the blocks that it names; or, where nothing is
+        to outlive this process, only take off what is needed no more."""
+
+    def _prepare(self) -> None:
+        """Before a call: what the store failed at is tried again, and told; and a header written."""
+        raise_failures(self._tracks())
+        if self.spill.due:
+            self._write()
+
+    def flush(self) -> None:
+        """Returns when all that was pushed is durable: whatever happens to the process, a stream
+        that is opened by this name goes on from here, and ``received`` says after which row.
+
+        Cost: the newest rows of every key, and its partial aggregates, are written.
+
+        Raises
+        ------
+        StoreError
+            It is not durable; what was flushed before still is.
+        """
+        raise_failures(self._tracks())
+        if self.spill.lasts:
+            self._write()
+            self.spill.store.flush()
+
+    def close(self) -> None:
+        """`flush`, and close the store if it was given by its URL. A second close does nothing."""
+        if self.spill.is_open:
+            self.flush()
+            self.spill.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def stats(self) -> SpillStats:
+        """Blocks written and read, what formula 3.1 expects, what is on the store and in memory."""
+        return self.spill.stats(sum(track.nbytes for track in self._tracks()))
+
+
+class StoredRollingStream(OnStore, RollingStream):
     """Pushes rows through a rolling spec in bounded memory; see ``Rolling.stream``.
 
     What the store fails at once a push has its answers (rows that are to leave memory) is tried
@@ -60,42 +117,8 @@ class StoredRollingStream(RollingStream):
         StoreError
             The store has failed. Nothing of the push has been taken in.
         """
-        self._raise_failures()
-        if self.spill.due:
-            self._write()
+        self._prepare()
         return super().push(data)
-
-    def flush(self) -> None:
-        """Returns when all that was pushed is durable: whatever happens to the process, a stream
-        that is opened by this name goes on from here, and ``received`` says after which row.
-
-        Cost: the newest rows of every key, and its partial aggregates, are written.
-
-        Raises
-        ------
-        StoreError
-            It is not durable; what was flushed before still is.
-        """
-        self._raise_failures()
-        if self.spill.lasts:
-            self._write()
-            self.spill.store.flush()
-
-    def close(self) -> None:
-        """`flush`, and close the store if it was given by its URL. A second close does nothing."""
-        if self.spill.is_open:
-            self.flush()
-            self.spill.close()
-
-    def __enter__(self) -> StoredRollingStream:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def stats(self) -> SpillStats:
-        """Blocks written and read, what formula 3.1 expects, what is on the store and in memory."""
-        return self.spill.stats(sum(track.nbytes for track in self._tracks()))
 
     def to_bytes(self) -> bytes:
         """Refused: the stream is on its store. See `flush`.
@@ -125,14 +148,9 @@ class StoredRollingStream(RollingStream):
     def _tracks(self) -> list[PagedTrack]:
         return tracks_of(self)
 
-    def _raise_failures(self) -> None:
-        raise_failures(self._tracks())
-
     # ----------------------------------------------------------------------------- recovery
 
     def _write(self) -> None:
-        """A header with all that is in memory, and the blocks that it names; or, where nothing is
-        to outlive this process, only take off what is needed no more."""
         if not self.spill.lasts:
             self.spill.take_off()
             return

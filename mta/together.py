@@ -18,7 +18,7 @@ from mta.shared_rows import CarryingTrack, FollowingTrack
 from mta.snapshot import seal, unseal
 from mta.specs import Rolling
 from mta.spill import Spill, SpillStats
-from mta.stored_stream import fill_stored, keys_of, raise_failures, stored_parts, tracks_of
+from mta.stored_stream import OnStore, fill_stored, keys_of, stored_parts, tracks_of
 from mta.stores import Store
 from mta.stream import RollingStream
 from mta.track import Track
@@ -123,7 +123,7 @@ class FollowingStream(RollingStream):
         return self.make
 
 
-class TogetherStream:
+class TogetherStream(OnStore):
     """Pushes rows through several specs; every call gives a list of answers, one for each.
 
     A call that fails leaves all of them as they were. Without a watermark rows have to come in
@@ -183,9 +183,7 @@ class TogetherStream:
         DataError, ColumnError, OverflowError, StoreError
             As that of one stream; and rows are out of order. Nothing has been taken in.
         """
-        raise_failures(self._tracks())
-        if self.spill.due:
-            self._write()
+        self._prepare()
         return self._attempt(lambda stream: stream.push(data))
 
     def advance(self, to: Any, source: Hashable = None) -> list[Any]:
@@ -214,7 +212,7 @@ class TogetherStream:
     def stats(self) -> SpillStats:
         """Blocks written and read, and what is on the store and in memory; ``expected`` is as if
         each block were read for every window (formula 4.1 with a hit rate of 0)."""
-        return self.spill.stats(sum(track.nbytes for track in self._tracks()))
+        return super().stats()
 
     def _attempt(self, call: Callable[[RollingStream], Any]) -> list[Any]:
         before = [stream._mark() for stream in self._streams]
@@ -249,25 +247,6 @@ class TogetherStream:
                 stream.keep_keys(all_alive)
 
     # ----------------------------------------------------------------------------- recovery
-
-    def flush(self) -> None:
-        """As that of a stream with ``memory=``: what was pushed survives the process."""
-        raise_failures(self._tracks())
-        if self.spill.lasts:
-            self._write()
-            self.spill.store.flush()
-
-    def close(self) -> None:
-        """`flush`, and close the store if it was given by its URL. A second close does nothing."""
-        if self.spill.is_open:
-            self.flush()
-            self.spill.close()
-
-    def __enter__(self) -> TogetherStream:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     def _tracks(self) -> list[PagedTrack]:
         return [track for stream in self._streams for track in tracks_of(stream)]
