@@ -7,6 +7,7 @@ all rows may be elsewhere, and which of them are needed next is known (SlideM, 2
 from __future__ import annotations
 
 import json
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -146,6 +147,7 @@ class Repository:
         self.fronts: list[int] = [0] * windows
         self.back: int = 0
         self._pool: dict[int, RowBlock] = {}
+        self._order: list[int] = []  # their numbers, ascending
         self._gone = 0  # blocks before this one are off the store
         self._passed = 0
         self._note = note
@@ -224,7 +226,7 @@ class Repository:
         number = self.back // self.layout.rows
         if number not in self._pool:
             self._make_room(number)
-            self._pool[number] = RowBlock(self.layout, number * self.layout.rows)
+            self._put(number, RowBlock(self.layout, number * self.layout.rows))
         return self._pool[number]
 
     # ----------------------------------------------------------------------------- rows out
@@ -289,7 +291,7 @@ class Repository:
             self._hits += number in self._pool
             self._misses += number not in self._pool
         for gone in range(before, self.front // self.layout.rows):
-            block = self._pool.pop(gone, None)
+            block = self._take(gone) if gone in self._pool else None
             if block is not None and not block.stored and self._gone == gone:
                 self._gone += 1  # it was never on the store
         if len(self.fronts) == 1:
@@ -314,20 +316,47 @@ class Repository:
 
     # ------------------------------------------------------------------------------ the pool
 
+    def _put(self, number: int, block: RowBlock) -> None:
+        self._pool[number] = block
+        insort(self._order, number)
+
+    def _take(self, number: int) -> RowBlock:
+        del self._order[bisect_left(self._order, number)]
+        return self._pool.pop(number)
+
     def _make_room(self, wanted: int) -> None:
         newest = self.back // self.layout.rows  # if it is there, it still takes rows
         while len(self._pool) >= self.pool_size:
-            others = [n for n in self._pool if n not in (wanted, newest)]
-            passed = [n for n in others if n < self._passed and self._pool[n].stored]
-            victim = passed[0] if passed else max(others, key=self._needed_in)
+            victim = self._victim((wanted, newest))
             self._spill(victim)
-            del self._pool[victim]
+            self._take(victim)
 
-    def _needed_in(self, number: int) -> int:
-        """In how many blocks' time a window comes to this one: ref of §4.2."""
-        fronts = [front // self.layout.rows for front in self.fronts]
-        ahead = [number - front for front in fronts if front <= number]
-        return min(ahead) if ahead else self.back
+    def _victim(self, kept: tuple[int, int]) -> int:
+        """The block that no window needs, or that one needs last: ref of §4.2 is the distance from
+        the front before it, so of those between two fronts the last one is looked at.
+
+        Cost: O(windows log pool).
+        """
+        fronts = sorted({front // self.layout.rows for front in self.fronts})
+        wanted, newest = kept
+        # (Rows that come push out the newest, as they would without a window on its way.)
+        passed = fronts[0] if wanted == newest else max(self._passed, fronts[0])
+        for number in self._order[: bisect_left(self._order, passed)]:
+            done = number < fronts[0] or self._pool[number].stored
+            if done and number not in kept:
+                return number
+        ends = [*fronts[1:], self._order[-1] + 1]
+        found = [
+            self._last_before(end, kept) - front for front, end in zip(fronts, ends, strict=True)
+        ]
+        farthest = max(range(len(found)), key=found.__getitem__)
+        return fronts[farthest] + found[farthest]
+
+    def _last_before(self, end: int, kept: tuple[int, int]) -> int:
+        at = bisect_left(self._order, end)
+        while at and self._order[at - 1] in kept:
+            at -= 1
+        return self._order[at - 1] if at else -1
 
     def _spill(self, number: int) -> None:
         block = self._pool[number]
@@ -336,13 +365,13 @@ class Repository:
         self.store.write({self._key(number): block.to_bytes()})
         block.stored = True
         self._written += 1
-        first = self.front // self.layout.rows
-        if first - self._gone > _WASTED + self._stored_blocks():
+        gone = self.front // self.layout.rows - self._gone
+        if gone > _WASTED and gone > _WASTED + self._stored_blocks():
             (self._outer or self._write_header)()
 
     def _load(self, number: int) -> None:
         self._make_room(number)  # first, so that a call that fails here has less left to do
-        self._pool[number] = self._stored(number)
+        self._put(number, self._stored(number))
 
     def _stored(self, number: int) -> RowBlock:
         key = self._key(number)
@@ -520,7 +549,7 @@ class Repository:
         if newest:
             first = number * self.layout.rows
             what = f"{self.store!r}: {self._header_key()!r}"
-            self._pool[number] = RowBlock.from_bytes(self.layout, first, newest, what)
+            self._put(number, RowBlock.from_bytes(self.layout, first, newest, what))
             self._pool[number].stored = False
 
     def close(self) -> None:
