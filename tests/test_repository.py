@@ -109,6 +109,25 @@ def test_one_window_writes_and_reads_every_block_once(pool):
     assert stats.pooled == pool and stats.stored <= blocks + 2
 
 
+@given(
+    st.sets(st.integers(0, 40), min_size=3),
+    st.lists(st.integers(0, 40), min_size=1, max_size=4),
+    st.tuples(st.integers(0, 40), st.integers(0, 40)),
+)
+def test_the_victim_is_as_far_as_any(numbers, fronts, kept):
+    repository = Repository(TYPES, MemoryStore(), windows=len(fronts), pool=50, block=1024)
+    repository.fronts = [front * repository.layout.rows for front in fronts]
+    for number in numbers:
+        repository._put(number, RowBlock(repository.layout, number * repository.layout.rows))
+
+    def distance(number: int) -> float:
+        return min((number - front for front in fronts if front <= number), default=np.inf)
+
+    victim = repository._victim(kept)
+    assert victim in numbers - set(kept)
+    assert distance(victim) == max(map(distance, numbers - set(kept)))
+
+
 def test_what_a_window_has_passed_by_leaves_a_full_pool_first():
     """It goes over many blocks, and lets go of them only then."""
     kept = Repository(TYPES, MemoryStore(), pool=4, block=1024)
