@@ -13,7 +13,6 @@ import argparse
 import importlib.util
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,39 +22,10 @@ import mta_memory
 import mta_picture
 import mta_published as paper
 import mta_series
-from mta_algorithms import ALGORITHMS, ON_A_STORE, Progress
-from paper_report import Steps, Table, machine, print_table
+from mta_algorithms import ALGORITHMS, ON_A_STORE
+from paper_report import Job, Steps, Table, machine, number
 
 QUICK_SERIES = mta_series.Scale(500, 3_000, 500, 64, 200)
-
-
-@dataclass(frozen=True)
-class Job:
-    """What the command line asks for, and how to say how far it has come."""
-
-    out: Path
-    quick: bool
-    progress: Progress
-
-    def of(self, full: Any, quick: Any) -> Any:
-        """How much to measure: all, or for a trial only."""
-        return quick if self.quick else full
-
-    def picture(self, name: str) -> Path:
-        """Where to write a picture."""
-        return self.out / f"{name}.png"
-
-    def show(self, title: str, table: Table) -> None:
-        """A table with what it tells above it."""
-        if isinstance(self.progress, Steps):
-            self.progress.end()
-        print(f"\n{title}\n")
-        print_table(table)
-
-
-def number(value: float) -> str:
-    """With three digits that count, or all before the point."""
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def by_algorithm(

@@ -6,7 +6,10 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -52,3 +55,32 @@ def machine() -> str:
         f"{name}, {os.cpu_count()} cores, {platform.system()}; Python "
         f"{platform.python_version()}, NumPy {np.__version__}, mta {mta.__version__}"
     )
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the command line asks for, and how to say how far it has come."""
+
+    out: Path
+    quick: bool
+    progress: Callable[[str], None]
+
+    def of(self, full: Any, quick: Any) -> Any:
+        """How much to measure: all, or for a trial only."""
+        return quick if self.quick else full
+
+    def picture(self, name: str) -> Path:
+        """Where to write a picture."""
+        return self.out / f"{name}.png"
+
+    def show(self, title: str, table: Table) -> None:
+        """A table with what it tells above it."""
+        if isinstance(self.progress, Steps):
+            self.progress.end()
+        print(f"\n{title}\n")
+        print_table(table)
+
+
+def number(value: float) -> str:
+    """With three digits that count, or all before the point."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

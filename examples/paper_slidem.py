@@ -12,16 +12,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import slidem_calls
 import slidem_picture
 import slidem_published as paper
 import slidem_shared
 import slidem_vwap
-from paper_report import Steps, Table, machine, print_table
+from paper_report import Job, Steps, Table, machine, number
 from slidem_calls import Size
 from slidem_streams import ATTRIBUTES, KEYS
 
@@ -31,35 +29,6 @@ RATES = (50_000, 100_000, 150_000, 200_000, 250_000, 300_000, 500_000, 750_000, 
 BEYOND = (1_250_000, 1_500_000, 2_000_000, 3_000_000)  # until they can't be answered
 MEMORIES = (None, slidem_vwap.MEMORY, 2**24)
 ROW_OF_CALL = 94  # bytes
-
-
-@dataclass(frozen=True)
-class Job:
-    """What the command line asks for."""
-
-    out: Path
-    quick: bool
-    progress: Callable[[str], None]
-
-    def of(self, full: Any, quick: Any) -> Any:
-        """How much to measure: all, or for a trial only."""
-        return quick if self.quick else full
-
-    def picture(self, name: str) -> Path:
-        """Where to write a picture."""
-        return self.out / f"{name}.png"
-
-    def show(self, title: str, table: Table) -> None:
-        """A table with what it tells above it."""
-        if isinstance(self.progress, Steps):
-            self.progress.end()
-        print(f"\n{title}\n")
-        print_table(table)
-
-
-def number(value: float) -> str:
-    """With three digits that count, or all before the point."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 # ---- the call centre -------------------------------------------------------------------------

@@ -45,6 +45,17 @@ def bytes_frame(data: bytes) -> Frame:
         raise SnapshotError(f"snapshot: damaged ({error})") from None
 
 
+def warm_up() -> None:
+    """Import what the first frame needs, which takes a while.
+
+    Raises
+    ------
+    SnapshotError
+        pyarrow is missing.
+    """
+    _pyarrow()
+
+
 def _pyarrow() -> Any:
     try:
         import pyarrow as pa

@@ -193,6 +193,8 @@ class PagedTrack(Track):
         """The least times that windows of rows at these times may hold."""
         assert self.ticks.range is not None
         back = min(self.ticks.range + self.ticks.lag, _GREATEST) - (not self.sides[0])
+        if back >= 0 and times[0] >= _LEAST + back:
+            return times - back
         fits = times >= _LEAST + back if back > 0 else times <= _GREATEST + back
         return np.where(fits, times - back, _LEAST if back > 0 else _GREATEST)
 

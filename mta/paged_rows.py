@@ -284,31 +284,22 @@ class PagedRows:
     def _count_in_tail(self, source: Input, rows: Ints) -> Ints:
         return _counted(self.tail.valid(source), self.tail.first, self.end, rows)
 
-    def first_not_before(self, edge: int, since: int) -> int:
-        """The first row here, from `since` on, at `edge` or later in time; `end`: there is none."""
-        block = max(int(self.first_times.view().searchsorted(edge)) - 1, 0) + self.first_times.first
-        start = max(block * self.block_rows, since)
-        stop = min((start // self.block_rows + 1) * self.block_rows, self.end)
-        if start >= self.end:
-            return self.end
-        part = self.part(start, stop)
-        return start + int(
-            part.columns[_TIMES][start - part.first : stop - part.first].searchsorted(edge)
-        )
-
     def fronts(self, edges: Ints, since: int) -> Ints:
-        """The same for the first of these edges, which never fall: those whose rows are all in one
-        block, or none of which has one here."""
-        row = self.first_not_before(int(edges[0]), since)
-        if row >= self.end:
-            return np.full(len(edges), self.end)
-        stop = (row // self.block_rows + 1) * self.block_rows
-        part = self.part(row, stop)
-        times = part.columns[_TIMES][row - part.first : stop - part.first]
-        fronts: Ints = row + times.searchsorted(
-            edges[: int(edges.searchsorted(times[-1], "right"))]
-        )
-        return fronts
+        """The first rows here, from `since` on, that are not before these times, which never fall:
+        of the first edge, and of those whose rows are in the same block; `end`, of all: there is
+        none, of the first."""
+        block = int(self.first_times.view().searchsorted(edges[0])) - 1 + self.first_times.first
+        start = max(block * self.block_rows, since)
+        while start < self.end:
+            stop = (start // self.block_rows + 1) * self.block_rows
+            part = self.part(start, stop)
+            times = part.columns[_TIMES][start - part.first : stop - part.first]
+            if times[-1] >= edges[0]:
+                mine = edges[: int(edges.searchsorted(times[-1], "right"))]
+                fronts: Ints = start + times.searchsorted(mine)
+                return fronts
+            start = stop
+        return np.full(len(edges), self.end)
 
     def values(self, column: Column, rows: Ints) -> Column:
         """The values that a column has in these rows, which ascend and may be in the tail.

@@ -7,6 +7,7 @@ import tempfile
 import weakref
 from typing import NamedTuple
 
+from mta._frames_bytes import warm_up
 from mta.errors import SpecError
 from mta.paged_rows import MakeRepository, Told
 from mta.repository import Repository
@@ -65,6 +66,8 @@ class Spill:
         self.owns = not isinstance(store, Store)
         self.store = store if isinstance(store, Store) else self._open(store)
         self.is_open = True
+        if self.lasts:
+            warm_up()  # else the first header would hold up a push for it
         self.due = False  # a newer header would free many blocks
         self.live: list[Repository] = []
         self._opened: dict[Repository, int] = {}  # rows that had come and left by then

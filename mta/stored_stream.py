@@ -46,7 +46,7 @@ class OnStore(ABC):
         to outlive this process, only take off what is needed no more."""
 
     def _prepare(self) -> None:
-        """Before a call: what the store failed at is tried again, and told; and a header written."""
+        """Before a call: what the store failed at is tried again, and told; a header, if due."""
         raise_failures(self._tracks())
         if self.spill.due:
             self._write()
