@@ -250,18 +250,22 @@ class Periodic(Streamed):
         answered together, then is nowhere to be seen."""
         return exactly(self.aggs)
 
-    def __call__(self, data: Any, threads: int = 1) -> Any:
+    def __call__(self, data: Any, threads: int = 1, *, memory: int | str | None = None) -> Any:
         """The answers of every window and group that holds rows.
 
         Parameters
         ----------
         data, threads : as those of ``Rolling``
+        memory : bytes, or text as "128KB": `data` is an iterable of batches, whose rows together,
+            and those of a window, may be more than memory holds; see `stream`. They have to come in
+            order of time, or the spec has a ``.watermark(delay=)``
 
         Returns
         -------
         The same kind: the columns of `by`, then "start" and "end" of the window in the type of
         `on`, then the answers. Groups come in the order of their first rows, each with its windows
         in order of time.
+        With `memory`, an iterator of answers as `stream` gives them, in order of the windows' ends.
 
         Raises
         ------
@@ -272,7 +276,10 @@ class Periodic(Streamed):
             The edge of a window is beyond what the type of `on` can hold.
         """
         from mta.buckets import run_periodic  # it builds on the specs, not they on it
+        from mta.stored_buckets import answer_batches
 
+        if memory is not None:
+            return answer_batches(self, data, memory)
         return run_periodic(self, data, threads)
 
 

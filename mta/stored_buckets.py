@@ -7,7 +7,7 @@ call is done before anything else; so no row is counted twice, and no answer is 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
@@ -364,3 +364,19 @@ def _forget_others(stream: StoredBucketStream) -> None:
             names |= {f"{held.extremes.stack.name}/".encode()}
     every = store.keys(f"{stream.place.name}~".encode())
     store.delete_many([key for key in every if not key.startswith(tuple(names))])
+
+
+def answer_batches(spec: Periodic, batches: Iterable[Any], memory: int | str) -> Iterator[Any]:
+    """The answers over rows that come in batches; see ``Periodic.__call__``."""
+    with spec.stream(memory=memory) as op:
+        for batch in batches:
+            answers = op.push(batch)
+            if op.late_count and spec.progress is None:
+                raise DataError(
+                    f"on: {op.late_count} rows come after all their windows have been answered; "
+                    "sort them by time, or say by .watermark(delay=) how late they may be"
+                )
+            yield answers
+        answers = op.finish()
+        if answers is not None:
+            yield answers

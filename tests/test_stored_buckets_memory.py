@@ -9,6 +9,7 @@ import pytest
 
 import mta
 from mta import agg, costs
+from mta.errors import DataError
 from mta.open_plans import ENOUGH
 from mta.stores import MemoryStore
 from stored_rows import ALL, SUMS, rows_of, spec_of
@@ -96,3 +97,19 @@ def test_memory_names_blocks():
     with spec_of({"a": agg.sum("x")}).stream(memory="1MB", store="memory:", plan="2LA") as op:
         op.push(rows_of(100))
         assert op.open.shelf.pool_size == 16
+
+
+def test_batches_larger_than_memory():
+    """An iterator of batches in, an iterator of answers out: together those of the batch."""
+    spec = mta.hopping("600i", slide="200i", on="t", by="k").agg(n=agg.count(), s=agg.sum("x"))
+    t = np.arange(5000)
+    rows = {"t": t, "k": t % 7, "x": np.sin(t)}
+    batches = ({name: v[i : i + 300] for name, v in rows.items()} for i in range(0, 5000, 300))
+    parts = list(spec(batches, memory="64KB"))
+    got = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    want = spec(rows)
+    order, right = (np.lexsort((a["start"], a["k"])) for a in (got, want))
+    assert all((got[name][order] == want[name][right]).all() for name in want)
+    with pytest.raises(DataError, match="sort them"):
+        late = [{"t": np.array([v]), "k": np.array([0]), "x": np.ones(1)} for v in (5000, 1)]
+        list(spec(late, memory="64KB"))
