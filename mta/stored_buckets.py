@@ -368,10 +368,11 @@ def _forget_others(stream: StoredBucketStream) -> None:
 
 def answer_batches(spec: Periodic, batches: Iterable[Any], memory: int | str) -> Iterator[Any]:
     """The answers over rows that come in batches; see ``Periodic.__call__``."""
-    with spec.stream(memory=memory) as op:
+    in_order = spec.progress is None
+    with (spec.watermark("0i") if in_order else spec).stream(memory=memory) as op:
         for batch in batches:
             answers = op.push(batch)
-            if op.late_count and spec.progress is None:
+            if op.late_count and in_order:
                 raise DataError(
                     f"on: {op.late_count} rows come after all their windows have been answered; "
                     "sort them by time, or say by .watermark(delay=) how late they may be"

@@ -110,6 +110,6 @@ def test_batches_larger_than_memory():
     want = spec(rows)
     order, right = (np.lexsort((a["start"], a["k"])) for a in (got, want))
     assert all((got[name][order] == want[name][right]).all() for name in want)
+    late = [{"t": np.array([v]), "k": np.array([0]), "x": np.ones(1)} for v in (5000, 1)]
     with pytest.raises(DataError, match="sort them"):
-        late = [{"t": np.array([v]), "k": np.array([0]), "x": np.ones(1)} for v in (5000, 1)]
         list(spec(late, memory="64KB"))
