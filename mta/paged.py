@@ -273,9 +273,12 @@ class PagedTrack(Track):
         self.failure = None
         try:
             self.stored.take_in(min(self.entered, self.answered - 1))
-            self.stored.let_go(self.lo)
+            self._let_go()
         except StoreError as error:
             self.failure = error
+
+    def _let_go(self) -> None:
+        self.stored.let_go(self.lo)
 
     def forget(self) -> None:
         if self._stored is not None:
@@ -305,10 +308,13 @@ class PagedTrack(Track):
         """All but the tail, and the batch that is to be written with it; then say `wrote`."""
         parts, batch = self.stored.to_parts()
         parts.append(str(self.entered).encode())
-        self._awake()
-        for kernel in self._kernels:
+        for kernel in self._kernels_awake():
             parts += kernel.to_parts()
         return parts, batch
+
+    def _kernels_awake(self) -> list[Paged]:
+        self._awake()
+        return self._kernels
 
     def wrote(self) -> None:
         """The batch is on the store."""
@@ -322,6 +328,5 @@ class PagedTrack(Track):
         self._stored = self._stored_of(parts)
         self._stored.fill(parts)
         self.entered = int(next(parts))
-        self._awake()
-        for kernel in self._kernels:
+        for kernel in self._kernels_awake():
             kernel.fill(next(parts), next(parts))

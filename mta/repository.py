@@ -374,13 +374,10 @@ class Repository:
         self._put(number, self._stored(number))
 
     def _stored(self, number: int) -> RowBlock:
-        key = self._key(number)
-        data = self.store.get(key)
+        first = number * self.layout.rows
+        block = stored_block(self.store, self._key(number), self.layout, first)
         self._read += 1
-        what = f"{self.store!r}: {key!r}"
-        if data is None:
-            raise DamageError(f"{what}: the block is missing")
-        return RowBlock.from_bytes(self.layout, number * self.layout.rows, data, what)
+        return block
 
     # -------------------------------------------------------------------------- random access
 
@@ -569,3 +566,17 @@ class Repository:
 
     def _header_key(self) -> bytes:
         return f"{self.name}/header".encode()
+
+
+def stored_block(store: Store, key: bytes, layout: Layout, first: int) -> RowBlock:
+    """The block of rows from `first` on that a store has under this key.
+
+    Raises
+    ------
+    StoreError
+        It could not be read; DamageError: it is missing, damaged, or another one.
+    """
+    data, what = store.get(key), f"{store!r}: {key!r}"
+    if data is None:
+        raise DamageError(f"{what}: the block is missing")
+    return RowBlock.from_bytes(layout, first, data, what)

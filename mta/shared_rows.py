@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from mta._vector import Vector
 from mta.engine import Ints, Ticks
-from mta.errors import StoreError
-from mta.paged import PagedTrack, check_values
+from mta.paged import Paged, PagedTrack, check_values
 from mta.paged_rows import MakeRepository, PagedRows, Told
 from mta.plan import Plan
 from mta.reorder import Arrived
@@ -43,23 +42,11 @@ class CarryingTrack(PagedTrack):
     def _wanted(self, at: Ints) -> NDArray[np.bool_]:
         return np.zeros(len(at), np.bool_)
 
-    def settle(self, now: int | None = None) -> None:
-        if self.picked is not None:
-            self.picked.drop_to(self.answered)
-        self.failure = None
-        try:
-            self.stored.take_in(min(self.entered, self.answered - 1))
-        except StoreError as error:
-            self.failure = error
+    def _let_go(self) -> None:
+        """How long rows are needed is for those to say who answer."""
 
-    def to_parts(self) -> tuple[list[bytes], dict[bytes, bytes | None]]:
-        parts, batch = self.stored.to_parts()
-        return [*parts, str(self.entered).encode()], batch
-
-    def fill(self, parts: Iterator[bytes]) -> None:
-        self._stored = self._stored_of(parts)
-        self._stored.fill(parts)
-        self.entered = int(next(parts))
+    def _kernels_awake(self) -> list[Paged]:
+        return []
 
 
 class FollowingRows(PagedRows):

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mta.engine import Ints
-from mta.errors import DamageError
-from mta.repository import Repository, Rows
+from mta.repository import Repository, Rows, stored_block
 from mta.row_blocks import Arrays, Layout, RowBlock
 from mta.stores import Store
 
@@ -143,20 +142,6 @@ class Stack:
 
     def _key(self, number: int) -> bytes:
         return f"{self.name}/{number:016x}".encode()
-
-
-def stored_block(store: Store, key: bytes, layout: Layout, first: int) -> RowBlock:
-    """The block of rows from `first` on that a store has under this key.
-
-    Raises
-    ------
-    StoreError
-        It could not be read; DamageError: it is missing, damaged, or another one.
-    """
-    data, what = store.get(key), f"{store!r}: {key!r}"
-    if data is None:
-        raise DamageError(f"{what}: the block is missing")
-    return RowBlock.from_bytes(layout, first, data, what)
 
 
 class Renames:

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from mta.engine import Ints
+from mta.repository import stored_block
 from mta.row_blocks import Arrays, Layout, RowBlock
-from mta.shelf import stored_block
 from mta.stores import Store
 
 CODE, KEY, COUNT, TIME, PLACE, RAW = "code", "key", "count", "time", "place", "raw"

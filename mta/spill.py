@@ -76,7 +76,7 @@ class Spill:
 
     def _open(self, url: str | None) -> Store:
         if url is not None:
-            return BackgroundStore(open_store(url, background=False), buffer=_BEHIND)
+            return open_store(url, buffer=_BEHIND)
         folder = tempfile.mkdtemp(prefix="mta-")
         weakref.finalize(self, shutil.rmtree, folder, True)
         return BackgroundStore(FileStore(folder, sync="never"), buffer=_BEHIND)

@@ -28,7 +28,7 @@ from mta.sizes import parse_bytes
 from mta.snapshot import refusing_damage, seal, unseal
 from mta.stored_place import Place, blocks_needed
 from mta.stored_plans import first_stored_choice, follow_stored, stored_choice
-from mta.stores import BackgroundStore, FileStore, Store, open_store
+from mta.stores import FileStore, Store, open_store
 
 _BLOCK = 1 << 16
 _BEHIND = 4  # blocks that wait to be written
@@ -331,7 +331,7 @@ def _opened(store: Store | str | None) -> tuple[Store, list[Any]]:
     if isinstance(store, Store):
         return store, []
     if store is not None:
-        opened = BackgroundStore(open_store(store, background=False), buffer=_BEHIND)
+        opened = open_store(store, buffer=_BEHIND)
         return opened, [opened]
     folder = TemporaryDirectory(prefix="mta-")
     files = FileStore(folder.name, sync="never")

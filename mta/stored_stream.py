@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -35,15 +35,57 @@ class OnStore(ABC):
     """What streams have in common whose rows are on a store."""
 
     spill: Spill
+    kind: str  # how a header calls it
+
+    @property
+    @abstractmethod
+    def _streams(self) -> list[RollingStream]:
+        """All of them, in the order in which they take rows."""
 
     @abstractmethod
+    def _identity(self) -> str:
+        """Of what a header has to be."""
+
     def _tracks(self) -> list[PagedTrack]:
         """Of all keys."""
+        return [track for stream in self._streams for track in tracks_of(stream)]
 
-    @abstractmethod
+    def _begin(
+        self, memory: int | str, store: Store | str | None, name: str, block: int | None
+    ) -> None:
+        """Go on from what the store has under this name."""
+        self.spill = Spill(memory, store, name, block)
+        try:
+            self._open()
+        except BaseException:
+            self.spill.close()
+            raise
+
+    def _open(self) -> None:
+        header = self.spill.read_header()
+        if header is None:
+            return
+        parts = unseal(self.kind, self._identity(), header)
+        for stream in self._streams:
+            parts = fill_stored(stream, parts)
+        if parts:
+            raise SnapshotError("snapshot: damaged (there are parts of something else)")
+
     def _write(self) -> None:
         """A header with all that is in memory, and the blocks that it names; or, where nothing is
         to outlive this process, only take off what is needed no more."""
+        if not self.spill.lasts:
+            self.spill.take_off()
+            return
+        parts: list[bytes] = []
+        batch: dict[bytes, bytes | None] = {}
+        for stream in self._streams:
+            mine, blocks = stored_parts(stream)
+            parts += mine
+            batch |= blocks
+        self.spill.write_header(seal(self.kind, self._identity(), parts), batch)
+        for track in self._tracks():
+            track.wrote()
 
     def _prepare(self) -> None:
         """Before a call: what the store failed at is tried again, and told; a header, if due."""
@@ -92,7 +134,7 @@ class StoredRollingStream(OnStore, RollingStream):
     goes on as before; rows are neither lost nor counted twice.
     """
 
-    snapshot_kind = "stream on a store"
+    kind = "stream on a store"
 
     def __init__(
         self, spec: Rolling, memory: int | str, store: Store | str | None, name: str,
@@ -100,12 +142,8 @@ class StoredRollingStream(OnStore, RollingStream):
     ) -> None:  # fmt: skip
         super().__init__(spec)
         check_spillable(spec, self.plan)
-        self.spill = Spill(memory, store, name, block)
-        try:
-            self._open()
-        except BaseException:
-            self.spill.close()
-            raise
+        self.paged = self._track
+        self._begin(memory, store, name, block)
 
     # ----------------------------------------------------------------------- the calls
 
@@ -135,38 +173,17 @@ class StoredRollingStream(OnStore, RollingStream):
 
     # ------------------------------------------------------------------------------- tracks
 
-    def _paged(self) -> Callable[[int, int], Track]:
+    @property
+    def _streams(self) -> list[RollingStream]:
+        return [self]
+
+    def _identity(self) -> str:
+        return self.spec.identity()
+
+    def _track(self, number: int, serial: int) -> Track:
         assert self.ticks is not None
-        ticks = self.ticks
-
-        def make(number: int, serial: int) -> Track:
-            repository = self.spill.maker(serial, keys_of(self))
-            return PagedTrack(self.spec, self.plan, ticks, repository, self.spill.leave)
-
-        return make
-
-    def _tracks(self) -> list[PagedTrack]:
-        return tracks_of(self)
-
-    # ----------------------------------------------------------------------------- recovery
-
-    def _write(self) -> None:
-        if not self.spill.lasts:
-            self.spill.take_off()
-            return
-        parts, batch = stored_parts(self)
-        header = seal(self.snapshot_kind, self.spec.identity(), parts)
-        self.spill.write_header(header, batch)
-        for track in self._tracks():
-            track.wrote()
-
-    def _open(self) -> None:
-        header = self.spill.read_header()
-        if header is None:
-            return
-        left = fill_stored(self, unseal(self.snapshot_kind, self.spec.identity(), header))
-        if left:
-            raise SnapshotError("snapshot: damaged (there are parts of something else)")
+        make = self.spill.maker(serial, keys_of(self))
+        return PagedTrack(self.spec, self.plan, self.ticks, make, self.spill.leave)
 
 
 def tracks_of(stream: RollingStream) -> list[PagedTrack]:

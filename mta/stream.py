@@ -79,6 +79,7 @@ class RollingStream(PushedStream[Rolling]):
         self.finished = False
         self.answered_rows = NO_ROWS  # by the call before: the arrivals of the rows of its answers
         self.sweep_at = 64  # that many keys: look for dead ones
+        self.paged: Callable[[int, int], Track] | None = None  # as that of `KeyedWindows`
         self.holds = False  # somebody else says when a call is sure to succeed, by `settle`
 
     # ----------------------------------------------------------------------- the calls
@@ -297,12 +298,8 @@ class RollingStream(PushedStream[Rolling]):
         timed = bool(self.labels) and self.spec.on is not None
         within = self._within() if self.revises else None
         self.keyed = KeyedWindows(
-            self.spec, self.plan, self.ticks, self.frame, timed, within, self._paged()
+            self.spec, self.plan, self.ticks, self.frame, timed, within, self.paged
         )
-
-    def _paged(self) -> Callable[[int, int], Track] | None:
-        """What makes the tracks of keys whose rows are on a store; None: all are in memory."""
-        return None
 
     # --------------------------------------------------------------------- answers out
 

@@ -11,19 +11,16 @@ import numpy as np
 from mta.engine import Ints
 from mta.errors import DataError, SpecError
 from mta.key_state import Made
-from mta.paged import PagedTrack, check_spillable
+from mta.paged import check_spillable
 from mta.plan import Parts, Plan, make_plan
 from mta.push import NO_ROWS
 from mta.shared_rows import CarryingTrack, FollowingTrack
-from mta.snapshot import seal, unseal
 from mta.specs import Rolling
-from mta.spill import Spill, SpillStats
-from mta.stored_stream import OnStore, fill_stored, keys_of, stored_parts, tracks_of
+from mta.spill import SpillStats
+from mta.stored_stream import OnStore, keys_of
 from mta.stores import Store
 from mta.stream import RollingStream
 from mta.track import Track
-
-_KIND = "streams on a store"
 
 
 def together(*specs: Rolling) -> Together:
@@ -95,11 +92,6 @@ class Together:
 class CarryingStream(RollingStream):
     """Brings rows to the store, and answers nothing."""
 
-    make: Callable[[int, int], Track]
-
-    def _paged(self) -> Callable[[int, int], Track]:
-        return self.make
-
     def _assemble(self, made: list[Made]) -> Any:
         self.answered_rows = NO_ROWS
 
@@ -114,21 +106,14 @@ class CarryingStream(RollingStream):
         return track
 
 
-class FollowingStream(RollingStream):
-    """Answers over rows that another stream brings to the store."""
-
-    make: Callable[[int, int], Track]
-
-    def _paged(self) -> Callable[[int, int], Track]:
-        return self.make
-
-
 class TogetherStream(OnStore):
     """Pushes rows through several specs; every call gives a list of answers, one for each.
 
     A call that fails leaves all of them as they were. Without a watermark rows have to come in
     order: one that is late for any of the specs is an error.
     """
+
+    kind = "streams on a store"
 
     def __init__(
         self, specs: tuple[Rolling, ...], memory: int | str, store: Store | str | None, name: str,
@@ -142,23 +127,20 @@ class TogetherStream(OnStore):
         timed = next((spec for spec in specs if not spec.over_rows), specs[0])
         union = Plan(tuple(output for plan in plans for output in plan.outputs))
         self.carrier = CarryingStream(timed, union)
-        self.ops = [FollowingStream(*pair) for pair in zip(specs, plans, strict=True)]
-        self.carrier.make = self._carry
+        self.ops = [RollingStream(*pair) for pair in zip(specs, plans, strict=True)]
+        self.carrier.paged = self._carry
         for window, op in enumerate(self.ops):
-            op.make = self._follower(op, window)
+            op.paged = self._follower(op, window)
         for stream in self._streams:
             stream.holds = True
-        self.identity = " ".join(spec.identity() for spec in specs)
-        self.spill = Spill(memory, store, name, block)
-        try:
-            self._open()
-        except BaseException:
-            self.spill.close()
-            raise
+        self._begin(memory, store, name, block)
 
     @property
     def _streams(self) -> list[RollingStream]:
         return [self.carrier, *self.ops]
+
+    def _identity(self) -> str:
+        return " ".join(op.spec.identity() for op in self.ops)
 
     def _carry(self, number: int, serial: int) -> Track:
         carrier = self.carrier
@@ -245,29 +227,3 @@ class TogetherStream(OnStore):
             all_alive: Ints = reduce(np.union1d, known)
             for stream in self._streams:
                 stream.keep_keys(all_alive)
-
-    # ----------------------------------------------------------------------------- recovery
-
-    def _tracks(self) -> list[PagedTrack]:
-        return [track for stream in self._streams for track in tracks_of(stream)]
-
-    def _write(self) -> None:
-        if not self.spill.lasts:
-            self.spill.take_off()
-            return
-        parts: list[bytes] = []
-        batch: dict[bytes, bytes | None] = {}
-        for stream in self._streams:
-            mine, blocks = stored_parts(stream)
-            parts += mine
-            batch |= blocks
-        self.spill.write_header(seal(_KIND, self.identity, parts), batch)
-        for track in self._tracks():
-            track.wrote()
-
-    def _open(self) -> None:
-        header = self.spill.read_header()
-        if header is not None:
-            parts = unseal(_KIND, self.identity, header)
-            for stream in self._streams:
-                parts = fill_stored(stream, parts)

@@ -29,7 +29,7 @@ _TRUTHS = ("direct", "durable")
 _BUFFER = 64  # blocks behind: 4 MiB
 
 
-def open_store(url: str, *, background: bool = True) -> Store:
+def open_store(url: str, *, background: bool = True, buffer: int = _BUFFER) -> Store:
     """Opens the store that a URL names.
 
     Parameters
@@ -41,6 +41,8 @@ def open_store(url: str, *, background: bool = True) -> Store:
         question mark: ``slots:///folder?sync=never&direct=true``; for Redis ``name``, the hash.
     background
         Whether it is written and read ahead on threads of its own, see `BackgroundStore`.
+    buffer
+        Blocks that may wait to be written then.
 
     Raises
     ------
@@ -71,7 +73,7 @@ def open_store(url: str, *, background: bool = True) -> Store:
         store = _opened(url, parts, options)
     except TypeError:
         raise SpecError(f"store: {url!r} has an option that this store has not") from None
-    return BackgroundStore(store, buffer=_BUFFER) if background else store
+    return BackgroundStore(store, buffer=buffer) if background else store
 
 
 def _opened(url: str, parts: SplitResult, options: dict[str, Any]) -> Store:
