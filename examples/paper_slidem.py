@@ -10,7 +10,6 @@ and why ours differs. Files are written to the folder for temporary files, some 
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -19,7 +18,7 @@ import slidem_picture
 import slidem_published as paper
 import slidem_shared
 import slidem_vwap
-from paper_report import Job, Steps, Table, machine, number
+from paper_report import Job, Table, add_options, measure, number
 from slidem_calls import Size
 from slidem_streams import ATTRIBUTES, KEYS
 
@@ -254,23 +253,14 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--only", nargs="+", choices=EXPERIMENTS, metavar="NAME", help="which (all)"
     )
-    parser.add_argument("--quick", action="store_true", help="tiny sizes: to see that it runs")
-    parser.add_argument("--out", type=Path, default=Path("out"), help="directory (out)")
+    add_options(parser)
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print and draw."""
     options = parse(arguments)
-    options.out.mkdir(parents=True, exist_ok=True)
-    progress = Steps()
-    job = Job(options.out, options.quick, progress)
-    print(f"Machine: {machine()}\nCommand: python {' '.join(sys.argv)}")
-    for name in options.only or EXPERIMENTS:
-        print(f"\n{name}. {(EXPERIMENTS[name].__doc__ or '').strip()}")
-        pictures = EXPERIMENTS[name](job)
-        progress.end()
-        print("\nPictures: " + ", ".join(map(str, pictures)), flush=True)
+    measure(options, {name: EXPERIMENTS[name] for name in options.only or EXPERIMENTS})
 
 
 if __name__ == "__main__":
