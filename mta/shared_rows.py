@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from mta._vector import Vector
 from mta.engine import Ints, Ticks
-from mta.paged import Paged, PagedTrack, check_values
+from mta.paged import PagedTrack
+from mta.paged_kernels import Paged, check_values
 from mta.paged_rows import MakeRepository, PagedRows, Told
 from mta.plan import Plan
 from mta.reorder import Arrived

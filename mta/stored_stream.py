@@ -17,7 +17,8 @@ import numpy as np
 from mta.engine import Ints
 from mta.errors import DataError, SnapshotError
 from mta.frames import open_frame
-from mta.paged import PagedTrack, check_spillable
+from mta.paged import PagedTrack
+from mta.paged_kernels import check_spillable
 from mta.push import NO_ROWS
 from mta.snapshot import refusing_damage, seal, unseal
 from mta.specs import Rolling

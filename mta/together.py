@@ -11,7 +11,7 @@ import numpy as np
 from mta.engine import Ints
 from mta.errors import DataError, SpecError
 from mta.key_state import Made
-from mta.paged import check_spillable
+from mta.paged_kernels import check_spillable
 from mta.plan import Parts, Plan, make_plan
 from mta.push import NO_ROWS
 from mta.shared_rows import CarryingTrack, FollowingTrack
