@@ -5,12 +5,12 @@ A row is looked at twice, when it comes and when it leaves, and nothing but the 
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.math cimport NAN, isfinite
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from mta._core cimport Lowering
 from mta._exact cimport int128, int128_from_u64
-from mta._kernel cimport Counter, Kernel
+from mta._kernel cimport Counter, Kernel, Scan
 from mta._monoids cimport SUM, Cell
 from mta._sums cimport (
     RUN, Odd, Superaccumulator, any_odd, count_odd, nearest, nearest_quotient, odd_sum, super_add,
@@ -31,14 +31,6 @@ cdef class Pages:
         is row `first`
     """
 
-    cdef int bits
-    cdef object load
-    cdef object owner           # keeps the rows alive that were read last,
-    cdef const Cell* values     # addressed by number,
-    cdef int64_t first          # [first, end)
-    cdef int64_t end
-    cdef int64_t tail           # the first row that is attached
-
     def __cinit__(self, int bits, load):
         self.bits, self.load = bits, load
 
@@ -46,20 +38,22 @@ cdef class Pages:
         """Its page, as far as it is not attached."""
         cdef int64_t stop = min(((row >> self.bits) + 1) << self.bits, self.tail)
         cdef const int64_t[::1] raw
-        columns, _, first = self.load(row, stop)
-        raw = columns[0].view(np.int64)
-        self.owner = raw
-        self.values = <const Cell*> (&raw[0] - <int64_t> first)
+        cdef const uint8_t[::1] marks
+        columns, valid, first = self.load(row, stop)
+        raw, marks = columns[0].view(np.int64), valid
+        self.owner = raw, valid
+        self.rows.values = <const Cell*> (&raw[0] - <int64_t> first)
+        self.rows.valid = &marks[0] - <int64_t> first if valid is not None else NULL
         self.first, self.end = row, stop
         return 0
 
-    cdef const Cell* at(self, int64_t row, int64_t* end) except NULL nogil:
+    cdef const Scan* at(self, int64_t row, int64_t* end) except NULL nogil:
         """Rows that were read, by number, this one among them, and before which they end."""
         if not self.first <= row < self.end:
             with gil:
                 self.read(row)
         end[0] = self.end
-        return self.values
+        return &self.rows
 
 
 cdef class LeavingKernel(Kernel):
@@ -67,12 +61,6 @@ cdef class LeavingKernel(Kernel):
 
     A window that jumps over all its rows reads none of them.
     """
-
-    cdef Pages pages
-    cdef int64_t first
-    cdef int64_t last
-    cdef void* sum      # so many bytes, which hold no pointer
-    cdef size_t size
 
     def __cinit__(self):
         self.last = -1
@@ -93,29 +81,31 @@ cdef class LeavingKernel(Kernel):
 
     cdef int move(self, int64_t lo, int64_t hi) except -1 nogil:
         """Make the window [lo, hi); neither ever falls."""
-        cdef const Cell* values
+        cdef const Scan* rows
         cdef int64_t row = self.first, end
         if lo >= self.last:
             self.clear()
             self.last = lo
         else:
             while row < lo:
-                values, end = self.scan.values, lo
+                rows, end = &self.scan, lo
                 if row < self.pages.tail:
-                    values = self.pages.at(row, &end)
-                self.add(values, row, min(end, lo), -1)
+                    rows = self.pages.at(row, &end)
+                self.add(rows, row, min(end, lo), -1)
                 row = min(end, lo)
         self.first = lo
         if hi > self.last:
-            self.add(self.scan.values, self.last, hi, 1)
+            self.add(&self.scan, self.last, hi, 1)
             self.last = hi
         return 0
 
-    cdef void clear(self) noexcept nogil:
+    cdef int clear(self) except -1 nogil:
         """The sum of nothing."""
+        return 0
 
-    cdef void add(self, const Cell* values, int64_t start, int64_t stop, int64_t sign) noexcept nogil:
+    cdef int add(self, const Scan* rows, int64_t start, int64_t stop, int64_t sign) except -1 nogil:
         """These rows come in (1), or leave (-1)."""
+        return 0
 
     def let_go(self):
         """Nothing is kept that could go."""
@@ -184,10 +174,12 @@ cdef class LeavingInts(LeavingKernel):
             i += run
         return failed
 
-    cdef void clear(self) noexcept nogil:
+    cdef int clear(self) except -1 nogil:
         self.total = 0
+        return 0
 
-    cdef void add(self, const Cell* values, int64_t start, int64_t stop, int64_t sign) noexcept nogil:
+    cdef int add(self, const Scan* rows, int64_t start, int64_t stop, int64_t sign) except -1 nogil:
+        cdef const Cell* values = rows.values
         cdef int64_t row
         if self.lowering.unsigned:
             for row in range(start, stop):
@@ -195,6 +187,7 @@ cdef class LeavingInts(LeavingKernel):
         else:
             for row in range(start, stop):
                 self.total += sign * <int128> values[row].i
+        return 0
 
 
 cdef struct ExactFloats:
@@ -245,14 +238,17 @@ cdef class LeavingFloats(LeavingKernel):
             return nearest(super_leading(&self.total.finite))
         return nearest_quotient(super_leading(&self.total.finite), count)
 
-    cdef void clear(self) noexcept nogil:
+    cdef int clear(self) except -1 nogil:
         super_clear(&self.total.finite)
         memset(&self.total.odd, 0, sizeof(Odd))
+        return 0
 
-    cdef void add(self, const Cell* values, int64_t start, int64_t stop, int64_t sign) noexcept nogil:
+    cdef int add(self, const Scan* rows, int64_t start, int64_t stop, int64_t sign) except -1 nogil:
+        cdef const Cell* values = rows.values
         cdef int64_t row
         for row in range(start, stop):
             if isfinite(values[row].f):
                 super_add(&self.total.finite, values[row].f, sign)
             else:
                 count_odd(&self.total.odd, values[row].f, sign)
+        return 0

@@ -5,33 +5,13 @@ The arithmetic is that of `_ranks.pyx`, so the answers are the same doubles.
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
+from mta._ranks_lower cimport (
+    mta_lower_quantile, mta_place, mta_quantile, mta_rank_cell, mta_rank_key,
+)
+
 import numpy as np
 
 from mta._ranks import INTERPOLATIONS as _INTERPOLATIONS, SOURCES as _SOURCES
-
-cdef extern from *:
-    """
-    #if defined(__GNUC__)
-    #pragma GCC diagnostic ignored "-Wunused-function"  /* the headers have more than is used here */
-    #endif
-    """
-
-cdef extern from "_ranks_sort.h":
-    int64_t mta_rank_key(int64_t raw, int source) nogil
-    int64_t mta_rank_cell(int64_t key, int source) nogil
-
-cdef extern from "_ranks_lower.h":
-    ctypedef struct Quantile "mta_quantile":
-        double q
-        int interpolation
-        int64_t position
-        int pair
-        double between
-        int64_t* first
-        int64_t* second
-        double* share
-    void mta_place(Quantile* q, int64_t n) nogil
-    void mta_lower_quantile(const Quantile* q, int64_t n, int source, int64_t* out) nogil
 
 
 def keys_of(const int64_t[::1] raw, str source):
@@ -56,7 +36,7 @@ cdef mapped(const int64_t[::1] cells, int source, bint to_keys):
 def places_of(double q, str interp, const int64_t[::1] counts):
     """Where the quantiles of so many sorted values lie: of two of them, which may be one, the first and
     the second place, and how far between them. Of no values: anything."""
-    cdef Quantile quantile
+    cdef mta_quantile quantile
     cdef int64_t i
     memset(&quantile, 0, sizeof(quantile))
     quantile.q, quantile.interpolation = q, _INTERPOLATIONS[interp]
@@ -74,7 +54,7 @@ def places_of(double q, str interp, const int64_t[::1] counts):
 
 def lower(str interp, str source, int64_t[::1] first, int64_t[::1] second, double[::1] share):
     """The answers: doubles, or for "lower", "higher" and "nearest" values of the source, as cells."""
-    cdef Quantile quantile
+    cdef mta_quantile quantile
     cdef int64_t n = first.shape[0]
     if second.shape[0] != n or share.shape[0] != n:
         raise ValueError("a second value and a share for each is needed")

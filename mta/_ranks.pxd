@@ -2,14 +2,13 @@
 """A window of order statistics, in C: blocks of ranks and a counted tree; see ``_ranks.pyx``."""
 from libc.stdint cimport int64_t, uint8_t
 
+from mta._ranks_lower cimport (
+    MTA_HIGHER, MTA_LINEAR, MTA_LOWER, MTA_MIDPOINT, MTA_NAN_BITS, MTA_NEAREST, MTA_RANK_FLOAT,
+    MTA_RANK_INT, MTA_RANK_UINT, mta_lower_quantile, mta_quantile,
+)
+
 # Every header is named, for only those that are come along to where the C code is compiled.
 cdef extern from "_ranks_sort.h":
-    enum:
-        MTA_RANK_FLOAT
-        MTA_RANK_INT
-        MTA_RANK_UINT
-    int64_t MTA_NAN_BITS
-
     ctypedef struct mta_rows:
         const int64_t* values
         const uint8_t* valid
@@ -32,24 +31,6 @@ cdef extern from "_ranks_block.h":
 
 cdef extern from "_ranks_tree.h":
     pass
-
-
-cdef extern from "_ranks_lower.h":
-    enum:
-        MTA_LINEAR
-        MTA_LOWER
-        MTA_HIGHER
-        MTA_MIDPOINT
-        MTA_NEAREST
-
-    ctypedef struct mta_quantile:
-        double q
-        int interpolation
-        int64_t* first
-        int64_t* second
-        double* share
-
-    void mta_lower_quantile(const mta_quantile* q, int64_t n, int source, int64_t* out) nogil
 
 
 cdef extern from "_ranks.h":

@@ -114,8 +114,12 @@ def _tally(state: State, aggs: list[Aggregate], sources: list[str], counter: Cou
 
 
 def _ranks(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
-    wanted = [("top", a.k) if a.fn == "top_k" else ("quantile", a.q, a.interp) for a in aggs]
-    return RanksKernel(counter, sources[0], state.nan, wanted)
+    return RanksKernel(counter, sources[0], state.nan, wanted_ranks(aggs))
+
+
+def wanted_ranks(aggs: list[Aggregate]) -> list[tuple[Any, ...]]:
+    """What a kernel of ranks is to answer."""
+    return [("top", a.k) if a.fn == "top_k" else ("quantile", a.q, a.interp) for a in aggs]
 
 
 def _user(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:

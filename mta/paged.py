@@ -12,10 +12,11 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from mta._paged import GivenCounter
+from mta.count_log import Logs
 from mta.engine import Ints, Ticks
 from mta.errors import StoreError
 from mta.frames import Column
-from mta.paged_kernels import Paged, check_values, make_paged_kernel
+from mta.paged_kernels import COUNTING, Paged, check_values, make_paged_kernel
 from mta.paged_rows import MakeRepository, PagedRows, Told
 from mta.plan import Input, Plan
 from mta.push import EVER
@@ -33,7 +34,7 @@ class PagedPlace(NamedTuple):
 
     place: Place
     entered: int
-    kernels: list[bytes] | None
+    kernels: list[Any] | None
 
 
 class PagedTrack(Track):
@@ -41,6 +42,7 @@ class PagedTrack(Track):
 
     make : makes the repository of its rows
     leave : is told the repository when it is needed no more
+    logs : for what kernels count
 
     Memory: the newest rows (a block of them, and those that wait for an answer), the pool of the
     repository, and of each aggregate one partial for every page of the window and a page of them.
@@ -48,10 +50,10 @@ class PagedTrack(Track):
 
     def __init__(
         self, spec: Rolling, plan: Plan, ticks: Ticks, make: MakeRepository,
-        leave: Callable[[Repository], None],
+        leave: Callable[[Repository], None], logs: Logs,
     ) -> None:  # fmt: skip
         super().__init__(spec, plan, ticks)
-        self._make, self._leave = make, leave
+        self._make, self._leave, self._logs = make, leave, logs
         self.look_up = self._look_up
         self.entered = 0  # the row up to which kernels have had rows
         self._stored: PagedRows | None = None  # made when the types of the columns are known
@@ -160,8 +162,11 @@ class PagedTrack(Track):
         if self.slider is None:
             self.slider = Slider(self.plan, self.rows.columns(), make_paged_kernel, GivenCounter)
             bits = self.stored.block_rows.bit_length() - 1  # a page is a block
-            for state, kernel in zip(self.slider.kernels, self._kernels, strict=True):
+            for number, state in enumerate(self.slider.kernels):
+                kernel = self._kernels[number]
                 kernel.open_pages(bits, self.stored.loader(state))
+                if isinstance(kernel, COUNTING):
+                    kernel.open_log(*self._logs.open(number))
         return self.slider
 
     def sleep(self) -> None:
@@ -192,6 +197,7 @@ class PagedTrack(Track):
     def forget(self) -> None:
         if self._stored is not None:
             self._leave(self._stored.repository)
+        self._logs.leave(self._logs)
 
     # ------------------------------------------------------------------------- all or nothing
 
@@ -219,6 +225,8 @@ class PagedTrack(Track):
         parts.append(str(self.entered).encode())
         for kernel in self._kernels_awake():
             parts += kernel.to_parts()
+        for log in self._logs.live.values():
+            batch |= log.pending()
         return parts, batch
 
     def _kernels_awake(self) -> list[Paged]:
@@ -227,7 +235,9 @@ class PagedTrack(Track):
 
     def wrote(self) -> None:
         """The batch is on the store."""
-        self.stored.repository.wrote()
+        self.stored.wrote()
+        for log in self._logs.live.values():
+            log.wrote()
 
     def _stored_of(self, parts: Iterator[bytes]) -> PagedRows:
         return self._make_stored(Told(int(next(parts)), [next(parts), next(parts)]))

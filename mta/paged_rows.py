@@ -344,6 +344,10 @@ class PagedRows:
         told = [self.first_times, *self.counted.values()]
         return [vector.view().tobytes() for vector in told]
 
+    def wrote(self) -> None:
+        """The batch is on the store."""
+        self.repository.wrote()
+
     def fill(self, parts: Iterator[bytes]) -> None:
         """Take what `to_parts` gave, but for what the repository was opened by.
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mta._vector import Vector
+from mta.count_log import Logs
 from mta.engine import Ints, Ticks
 from mta.paged import PagedTrack
 from mta.paged_kernels import Paged, check_values
@@ -91,6 +92,9 @@ class FollowingRows(PagedRows):
     def to_parts(self) -> tuple[list[bytes], dict[bytes, bytes | None]]:
         return [str(self._end).encode(), *self._beside()], {}
 
+    def wrote(self) -> None:
+        """The carrier's rows have been told."""
+
     def fill(self, parts: Iterator[bytes]) -> None:
         self._end = int(next(parts))
         super().fill(parts)
@@ -104,13 +108,14 @@ class FollowingTrack(PagedTrack):
     """
 
     def __init__(
-        self, spec: Rolling, plan: Plan, ticks: Ticks, carrier: CarryingTrack, window: int
+        self, spec: Rolling, plan: Plan, ticks: Ticks, carrier: CarryingTrack, window: int,
+        logs: Logs,
     ) -> None:  # fmt: skip
         def none(*_: Any) -> Any:
             raise AssertionError("the carrier has the repository")
 
         make: MakeRepository = none
-        super().__init__(spec, plan, ticks, make, lambda repository: None)
+        super().__init__(spec, plan, ticks, make, lambda repository: None, logs)
         self._carrier, self._window = carrier, window
 
     def _make_stored(self, told: Told | None) -> PagedRows:
@@ -121,6 +126,3 @@ class FollowingTrack(PagedTrack):
 
     def _stored_of(self, parts: Iterator[bytes]) -> PagedRows:
         return self._make_stored(None)
-
-    def wrote(self) -> None:
-        """The carrier has been told."""

@@ -7,7 +7,10 @@ import tempfile
 import weakref
 from typing import NamedTuple
 
+import numpy as np
+
 from mta._frames_bytes import warm_up
+from mta.count_log import Logs
 from mta.errors import SpecError
 from mta.paged_rows import MakeRepository, Told
 from mta.repository import Repository
@@ -36,6 +39,8 @@ class SpillStats(NamedTuple):
     stored: int  # blocks in use on the store
     memory: int  # bytes of rows and partial aggregates in this process, about
     repositories: int
+    counts_written: int  # blocks of what counts values, for quantiles and the like
+    counts_read: int
 
     @property
     def requests(self) -> int:
@@ -50,15 +55,20 @@ class Spill:
     store : a `mta.stores.Store`, or a URL; None: files in a temporary folder, gone with the stream
     name : of the stream; several may share a store
     block : bytes of a block; None: what suits the memory
+    logs : how many `CountLog` a key has; three quarters of the memory are for them
     """
 
     def __init__(
-        self, memory: int | str, store: Store | str | None, name: str, block: int | None
-    ) -> None:
-        self.memory = parse_bytes(memory, "memory")
-        if self.memory < BLOCKS_OF_A_KEY * LEAST_BLOCK:
-            least = BLOCKS_OF_A_KEY * LEAST_BLOCK
+        self, memory: int | str, store: Store | str | None, name: str, block: int | None,
+        logs: int = 0,
+    ) -> None:  # fmt: skip
+        self.memory, self._log_memory = parse_bytes(memory, "memory"), 0
+        least = BLOCKS_OF_A_KEY * LEAST_BLOCK * (4 if logs else 1)
+        if self.memory < least:
             raise SpecError(f"memory: {least} bytes at least, not {memory!r}")
+        if logs:
+            self._log_memory = 3 * self.memory // 4 // logs
+            self.memory //= 4  # (a pool beyond a few blocks saves nothing)
         if not name or "/" in name:
             raise SpecError(f"name: text without a slash is needed, not {name!r}")
         self.name, self.block = name, block
@@ -70,7 +80,9 @@ class Spill:
             warm_up()  # else the first header would hold up a push for it
         self.due = False  # a newer header would free many blocks
         self.live: list[Repository] = []
+        self.logs: list[Logs] = []
         self._opened: dict[Repository, int] = {}  # rows that had come and left by then
+        self._past_counts = np.zeros(2, np.int64)  # and of logs that are gone
         self._past = [0.0] * 5  # what repositories that are gone had counted
         self._gone: list[bytes] = []  # keys that are to go with the next header
 
@@ -126,6 +138,19 @@ class Spill:
         self.live.remove(repository)
         del self._opened[repository]
 
+    def logs_of(self, serial: int, keys: int | None, window: int = 0) -> Logs:
+        """Those of a key and a window; arguments as those of `maker`."""
+        name, memory = f"{self.name}.{serial}.{window}", self._log_memory // (keys or 1)
+        made = Logs(self.store, name, memory, self._note_due, self._leave_logs)
+        self.logs.append(made)
+        return made
+
+    def _leave_logs(self, logs: Logs) -> None:
+        for log in logs.live.values():
+            self._gone += log.all_keys()
+            self._past_counts += log.written, log.read_blocks
+        self.logs.remove(logs)
+
     # ----------------------------------------------------------------------------- the header
 
     def read_header(self) -> bytes | None:
@@ -154,6 +179,9 @@ class Spill:
         """
         for repository in self.live:
             repository.take_off()
+        for logs in self.logs:
+            for log in logs.live.values():
+                log.forget()
         self.store.delete_many(self._gone)
         self._gone, self.due = [], False
 
@@ -186,4 +214,9 @@ class Spill:
         *whole, expected = (sum(column) for column in zip(*counted, strict=True))
         stored = sum(repository.stats().stored for repository in self.live)
         written, read, hits, misses = map(int, whole)
-        return SpillStats(written, read, hits, misses, expected, stored, memory, len(self.live))
+        counts = self._past_counts.copy()
+        for log in (log for logs in self.logs for log in logs.live.values()):
+            counts += log.written, log.read_blocks
+        return SpillStats(
+            written, read, hits, misses, expected, stored, memory, len(self.live), *counts.tolist()
+        )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -18,7 +18,8 @@ from mta.engine import Ints
 from mta.errors import DataError, SnapshotError
 from mta.frames import open_frame
 from mta.paged import PagedTrack
-from mta.paged_kernels import check_spillable
+from mta.paged_kernels import check_spillable, count_logs
+from mta.plan import Plan
 from mta.push import NO_ROWS
 from mta.snapshot import refusing_damage, seal, unseal
 from mta.specs import Rolling
@@ -52,10 +53,14 @@ class OnStore(ABC):
         return [track for stream in self._streams for track in tracks_of(stream)]
 
     def _begin(
-        self, memory: int | str, store: Store | str | None, name: str, block: int | None
-    ) -> None:
-        """Go on from what the store has under this name."""
-        self.spill = Spill(memory, store, name, block)
+        self, memory: int | str, store: Store | str | None, name: str, block: int | None,
+        plans: Sequence[Plan],
+    ) -> None:  # fmt: skip
+        """Go on from what the store has under this name.
+
+        plans : of all that is answered
+        """
+        self.spill = Spill(memory, store, name, block, sum(map(count_logs, plans)))
         try:
             self._open()
         except BaseException:
@@ -144,7 +149,7 @@ class StoredRollingStream(OnStore, RollingStream):
         super().__init__(spec)
         check_spillable(spec, self.plan)
         self.paged = self._track
-        self._begin(memory, store, name, block)
+        self._begin(memory, store, name, block, [self.plan])
 
     # ----------------------------------------------------------------------- the calls
 
@@ -184,7 +189,8 @@ class StoredRollingStream(OnStore, RollingStream):
     def _track(self, number: int, serial: int) -> Track:
         assert self.ticks is not None
         make = self.spill.maker(serial, keys_of(self))
-        return PagedTrack(self.spec, self.plan, self.ticks, make, self.spill.leave)
+        logs = self.spill.logs_of(serial, keys_of(self))
+        return PagedTrack(self.spec, self.plan, self.ticks, make, self.spill.leave, logs)
 
 
 def tracks_of(stream: RollingStream) -> list[PagedTrack]:

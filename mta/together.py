@@ -133,7 +133,7 @@ class TogetherStream(OnStore):
             op.paged = self._follower(op, window)
         for stream in self._streams:
             stream.holds = True
-        self._begin(memory, store, name, block)
+        self._begin(memory, store, name, block, plans)
 
     @property
     def _streams(self) -> list[RollingStream]:
@@ -146,12 +146,16 @@ class TogetherStream(OnStore):
         carrier = self.carrier
         assert carrier.ticks is not None
         make = self.spill.maker(serial, keys_of(carrier), len(self.ops))
-        return CarryingTrack(carrier.spec, carrier.plan, carrier.ticks, make, self.spill.leave)
+        logs = self.spill.logs_of(serial, keys_of(carrier), len(self.ops))
+        spec, plan = carrier.spec, carrier.plan
+        return CarryingTrack(spec, plan, carrier.ticks, make, self.spill.leave, logs)
 
     def _follower(self, op: RollingStream, window: int) -> Callable[[int, int], Track]:
         def make(number: int, serial: int) -> Track:
             assert op.ticks is not None
-            return FollowingTrack(op.spec, op.plan, op.ticks, self.carrier.track(number), window)
+            logs = self.spill.logs_of(serial, keys_of(op), window)
+            carried = self.carrier.track(number)
+            return FollowingTrack(op.spec, op.plan, op.ticks, carried, window, logs)
 
         return make
 

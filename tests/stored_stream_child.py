@@ -14,8 +14,9 @@ from store_child import opened
 STEP = 90
 SPECS = [
     mta.rolling(f"{n}i", on="t", by="k").agg(
-        s=agg.sum("x"), d=agg.std("x"), top=agg.max("x"), at=agg.arg_max("i", by="x")
-    )
+        s=agg.sum("x"), d=agg.std("x"), top=agg.max("x"), at=agg.arg_max("i", by="x"),
+        q=agg.median("x"), n=agg.count_distinct("i"),
+    )  # fmt: skip
     for n in (300, 800)
 ]
 
@@ -28,7 +29,7 @@ def rows(start: int, stop: int) -> dict[str, np.ndarray]:
 
 
 def stream(store: Store):
-    return mta.together(*SPECS).stream(memory="16KB", store=store, block=700)
+    return mta.together(*SPECS).stream(memory="64KB", store=store, block=700)
 
 
 def main(kind: str, where: str) -> None:

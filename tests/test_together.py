@@ -16,7 +16,7 @@ from mta import agg
 from mta.errors import DataError, SnapshotError, SpecError
 from mta.stores import MemoryStore
 from strategies import data
-from test_stored_rolling import call, edges, retried, specs
+from test_stored_rolling import call, edges, least_memory, retried, specs
 from test_stream import cut, in_time
 from test_stream_disorder import DELAYS
 
@@ -43,7 +43,8 @@ def answers_of(f, *arguments):
 
 
 def opened(chosen, store, name="stream"):
-    return mta.together(*chosen).stream(memory=8192, store=store, block=300, name=name)
+    memory = least_memory(*chosen)
+    return mta.together(*chosen).stream(memory=memory, store=store, block=300, name=name)
 
 
 def apart(chosen):

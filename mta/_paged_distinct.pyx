@@ -1,0 +1,305 @@
+"""Windows larger than memory: how many different values they have.
+
+How often a value is inside says whether a row that comes brings a new one, and whether the last one of
+its kind leaves. These counts are in a hash table; when that is full, they go to a `CountLog` as what
+they have changed by, and are looked up there, many at a time, when rows with these values come or leave.
+"""
+from libc.stdint cimport int64_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memset
+
+from mta._core cimport MAX_OUTPUTS
+from mta._kernel cimport Counter, Kernel, Scan
+from mta._leaving cimport LeavingKernel
+
+import numpy as np
+
+cdef enum:
+    SMALLEST = 64       # places of a table
+    FEWEST = 2          # values that a table has to have room for
+
+
+cdef struct Place:
+    int64_t code
+    int64_t count       # rows inside that have it,
+    int64_t logged      # and how many of them the log knows of
+    int64_t used
+
+
+cdef inline bint is_live(const Place* p) noexcept nogil:
+    """Whether a code is inside, or the log knows of it."""
+    return p.used != 0 and (p.count != 0 or p.logged != 0)
+
+
+cdef struct Change:
+    int64_t code
+    int64_t by
+
+
+cdef class CountTable:
+    """How often codes occur: open addressing, at most 2/3 full, and what was changed since `keep`."""
+
+    cdef Place* places
+    cdef int64_t capacity       # a power of two
+    cdef int shift
+    cdef readonly int64_t n     # places in use
+    cdef Change* changes
+    cdef int64_t changed
+    cdef int64_t room
+
+    def __cinit__(self):
+        self.rebuild(SMALLEST)
+
+    def __dealloc__(self):
+        free(self.places)
+        free(self.changes)
+
+    @property
+    def nbytes(self):
+        """Bytes held."""
+        return self.capacity * <int64_t> sizeof(Place) + self.room * <int64_t> sizeof(Change)
+
+    cdef int rebuild(self, int64_t capacity) except -1 nogil:
+        """With so many places; without codes that are neither inside nor in the log."""
+        cdef Place* old = self.places
+        cdef int64_t n = self.capacity, i
+        cdef Place* p
+        cdef Place* places = <Place*> calloc(capacity, sizeof(Place))
+        if places == NULL:
+            with gil:
+                raise MemoryError(f"{capacity} different values")
+        self.places, self.capacity, self.n = places, capacity, 0
+        self.shift = 64
+        while capacity > 1:
+            capacity >>= 1
+            self.shift -= 1
+        for i in range(n):
+            if is_live(&old[i]):
+                p = self.place(old[i].code)
+                p[0] = old[i]
+                self.n += 1
+        free(old)
+        return 0
+
+    cdef Place* place(self, int64_t code) noexcept nogil:
+        """Its place, or the one that it would have."""
+        cdef uint64_t i = (<uint64_t> code * <uint64_t> 0x9E3779B97F4A7C15) >> self.shift
+        while self.places[i].used and self.places[i].code != code:
+            i = (i + 1) & <uint64_t> (self.capacity - 1)
+        return &self.places[i]
+
+    cdef Place* have(self, int64_t code) except NULL nogil:
+        """Its place; with a count of 0 if it is new."""
+        cdef Place* p = self.place(code)
+        if p.used:
+            return p
+        if 3 * (self.n + 1) > 2 * self.capacity:
+            self.rebuild(self.capacity)
+            if 3 * (self.n + 1) > self.capacity:
+                self.rebuild(2 * self.capacity)
+            p = self.place(code)
+        p.code, p.count, p.logged, p.used = code, 0, 0, 1
+        self.n += 1
+        return p
+
+    cdef int64_t live(self) noexcept nogil:
+        """Codes that are inside, or that the log knows of."""
+        cdef int64_t i, n = 0
+        for i in range(self.capacity):
+            n += is_live(&self.places[i])
+        return n
+
+    cdef int64_t change(self, int64_t code, int64_t by) except -1 nogil:
+        """One more or less of a code; how many there are now."""
+        cdef Place* p = self.have(code)
+        cdef Change* changes
+        if self.changed == self.room:
+            changes = <Change*> realloc(self.changes, (2 * self.room + 64) * sizeof(Change))
+            if changes == NULL:
+                with gil:
+                    raise MemoryError(f"{self.room} rows")
+            self.changes, self.room = changes, 2 * self.room + 64
+        p.count += by
+        if p.count < 0:
+            with gil:
+                raise ValueError(f"a value leaves that is not there: {code}")
+        self.changes[self.changed] = Change(code, by)
+        self.changed += 1
+        return p.count
+
+    cdef int undo(self, int64_t changed) except -1:
+        """As it was when so many changes were made."""
+        while self.changed > changed:
+            self.changed -= 1
+            self.have(self.changes[self.changed].code).count -= self.changes[self.changed].by
+        return 0
+
+    cdef int keep(self) noexcept:
+        """Nothing is undone any more."""
+        self.changed = self.room = 0
+        free(self.changes)
+        self.changes = NULL
+        return 0
+
+    def entries(self):
+        """The codes that are inside, or that the log knows of, ascending; their counts, and those that
+        the log knows of."""
+        cdef int64_t i, n = 0
+        made = np.empty((3, self.live()), np.int64)
+        cdef int64_t[:, ::1] view = made
+        for i in range(self.capacity):
+            if is_live(&self.places[i]):
+                view[0, n], view[1, n] = self.places[i].code, self.places[i].count
+                view[2, n] = self.places[i].logged
+                n += 1
+        return made[:, made[0].argsort()]
+
+    def fill(self, const int64_t[::1] codes, const int64_t[::1] counts, const int64_t[::1] logged):
+        """Take codes that are not here yet."""
+        cdef int64_t i
+        cdef Place* p
+        for i in range(codes.shape[0]):
+            p = self.have(codes[i])
+            p.count, p.logged = counts[i], logged[i]
+
+
+cdef class PagedDistinct(LeavingKernel):
+    """count_distinct, of int64 codes that are equal for equal values.
+
+    answers : how many there are
+
+    Cost: O(1) a row, as long as the different values of the window fit in memory (48 bytes each, or
+    up to twice that). Else a look into each run of the log, for as many rows at a time as have been
+    pushed and fit. Memory: what `open_log` says, and 16 bytes for each row of a push.
+    """
+
+    cdef object counts          # the log
+    cdef CountTable table
+    cdef int64_t most           # codes in the table
+    cdef int64_t distinct
+    cdef int64_t* out[MAX_OUTPUTS]
+    cdef int outs
+
+    def __cinit__(self, Counter counter, int answers):
+        self.outs = answers
+        self.table = CountTable()
+
+    def __init__(self, Counter counter, int answers):
+        Kernel.__init__(self, counter)
+
+    def open_log(self, log, int64_t memory):
+        """As that of ``PagedRanks``."""
+        self.counts = log
+        self.most = max(memory // <int64_t> sizeof(Place) // 3, <int64_t> FEWEST)
+
+    @property
+    def log(self):
+        """The log of `open_log`."""
+        return self.counts
+
+    @property
+    def nbytes(self):
+        """Bytes held."""
+        return self.table.nbytes + self.counts.nbytes
+
+    def answer_to(self, arrays):
+        cdef int64_t[::1] view
+        self.answers = arrays
+        for k, array in enumerate(arrays):
+            view = array
+            self.out[k] = &view[0] if view.shape[0] else NULL
+
+    # ------------------------------------------------------------------------------ windows
+
+    cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil:
+        cdef int64_t i
+        cdef int k
+        for i in range(start, start + n):
+            self.move(lo[i], hi[i])
+            for k in range(self.outs):
+                self.out[k][i] = self.distinct
+        return -1
+
+    cdef int clear(self) except -1 nogil:
+        if self.last >= 0:
+            with gil:
+                self.counts.clear()
+                self.table = CountTable()
+                self.distinct = 0
+        return 0
+
+    cdef int add(self, const Scan* rows, int64_t start, int64_t stop, int64_t sign) except -1 nogil:
+        cdef int64_t row, code, count, end
+        for row in range(start, stop):
+            if rows.valid != NULL and not rows.valid[row]:
+                continue
+            code = rows.values[row].i
+            if not self.table.place(code).used:
+                end = self.scan.rows if rows == &self.scan else self.pages.end
+                with gil:
+                    self.look_up(rows, row, max(end, stop))
+            count = self.table.change(code, sign)
+            if sign > 0:
+                self.distinct += count == 1
+            else:
+                self.distinct -= count == 0
+        return 0
+
+    cdef int look_up(self, const Scan* rows, int64_t start, int64_t stop) except -1:
+        """Have counts of the rows' codes, or of as many as fit."""
+        cdef int64_t row, n = 0
+        cdef int64_t[::1] view
+        if self.table.n >= self.most:
+            self.table.rebuild(self.table.capacity)
+            if 2 * self.table.n >= self.most:
+                self.give_to_log()
+        if not self.counts.runs:
+            return 0
+        missing = np.empty(min(stop - start, max(self.most // 4, <int64_t> 1)), np.int64)
+        view = missing
+        for row in range(start, stop):
+            if n == view.shape[0]:
+                break
+            if rows.valid == NULL or rows.valid[row]:
+                view[n] = rows.values[row].i
+                n += not self.table.place(view[n]).used
+        codes = np.unique(missing[:n])
+        found = self.counts.find(codes)
+        self.table.fill(codes, found, found)
+        return 0
+
+    cdef int give_to_log(self) except -1:
+        """All counts go to the log. (The table stays as it is: `restore` may need it.)"""
+        codes, counts, logged = self.table.entries()
+        changed = counts != logged
+        self.counts.extend(codes[changed], (counts - logged)[changed])
+        self.table = CountTable()
+        return 0
+
+    # -------------------------------------------------------------------------- save, restore
+
+    def let_go(self):
+        self.table.keep()
+
+    def save(self):
+        return self.first, self.last, self.distinct, self.table, self.table.changed, self.counts.save()
+
+    def restore(self, saved):
+        self.first, self.last, self.distinct, self.table, changed, runs = saved
+        self.table.undo(changed)
+        self.counts.restore(runs)
+
+    def to_parts(self):
+        told, firsts = self.counts.to_parts()
+        entries = self.table.entries()
+        numbers = [self.first, self.last, self.distinct, entries.shape[1], len(told)]
+        return np.array(numbers, np.int64).tobytes(), entries.tobytes() + told + firsts
+
+    def fill(self, bytes saved, bytes pages):
+        numbers = np.frombuffer(saved, np.int64).tolist()
+        if len(numbers) != 5 or numbers[3] < 0 or len(pages) < 24 * numbers[3] + numbers[4]:
+            raise ValueError("a kernel's state is cut short")
+        self.first, self.last, self.distinct, n, length = numbers
+        self.table.fill(*np.frombuffer(pages, np.int64, 3 * n).reshape(3, n))
+        told = pages[24 * n:]
+        self.counts.fill(told[:length], told[length:])

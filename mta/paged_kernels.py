@@ -1,0 +1,118 @@
+"""Which kernels answer windows larger than memory, and of which specs there are any."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from mta._halves import HalvesKernel
+from mta._kernel import Counter, Kernel
+from mta._leaving import LeavingFloats, LeavingInts, LeavingKernel
+from mta._paged import PagedKernel
+from mta._paged_distinct import PagedDistinct
+from mta._paged_kernels import (
+    PagedExtremes,
+    PagedHalves,
+    PagedPlaces,
+    PagedSpreads,
+    PagedSums,
+)
+from mta._paged_ranks import PagedRanks
+from mta.errors import SpecError
+from mta.kernels import Columns, answers_rows, make_kernel, wanted_ranks
+from mta.plan import Output, Plan, State
+from mta.specs import Rolling
+
+_HALVES = ("powers", "pairs", "weighted", "products", "runs")
+Paged = PagedKernel | LeavingKernel  # all kernels over rows in pages
+COUNTING = (PagedRanks, PagedDistinct)  # those that keep a log of counts
+_COUNTED = ("ranks", "tally")
+_SERVED = ("sum", "min", "max", "moments", "ends", "arg", *_HALVES, *_COUNTED)
+
+
+def count_logs(plan: Plan) -> int:
+    """How many logs of counts a key has."""
+    return sum(state.name in _COUNTED for state in plan.states)
+
+
+def check_spillable(spec: Rolling, plan: Plan) -> None:
+    """Refuse what has no window larger than memory.
+
+    Raises
+    ------
+    SpecError
+        Naming the answer, or the argument.
+    """
+    if spec.lateness is not None and spec.lateness.mode == "revise":
+        raise SpecError("memory: late rows that revise are put between rows that a store has")
+    for output in plan.outputs:
+        state = output.state
+        if state is None:
+            continue
+        shown = f"memory: {output.name} = {output.aggregate!r}"
+        if state.name not in _SERVED:
+            raise SpecError(f"{shown} needs all rows of its window at hand")
+        if output.aggregate.fn in ("mode", "most_common"):
+            raise SpecError(f"{shown} needs to know where every value of its window comes next")
+        if state.name == "sum" and state.numerics == "fast":
+            raise SpecError(f"{shown}: numerics='fast' is for rows at hand; take another")
+
+
+def check_values(plan: Plan, columns: Columns) -> None:
+    """Refuse columns whose values have no place in a block.
+
+    Raises
+    ------
+    SpecError
+        Naming the answer and the column.
+    """
+    for output in plan.outputs:
+        if output.state is None or not answers_rows(output.aggregate):
+            continue
+        column = columns[output.aggregate.columns[0]]
+        if column.values is None:
+            raise SpecError(
+                f"memory: {output.name} = {output.aggregate!r}: values of column {column.name!r} "
+                f"({column.dtype}) can't be kept on a store; numbers, booleans and times can"
+            )
+
+
+def make_paged_kernel(
+    state: State, outputs: list[Output], columns: Columns, counter: Counter
+) -> Kernel:
+    """A kernel that answers these outputs of one state, over rows in pages."""
+    aggs = [output.needed for output in outputs]
+    sources = [columns[feed.column].source for feed in state.feeds]
+    if state.name in _HALVES:
+        halves = cast(HalvesKernel, make_kernel(state, outputs, columns, counter))
+        return PagedHalves(counter, halves)
+    if state.name == "tally":
+        return PagedDistinct(counter, len(aggs))
+    if state.name == "ranks":
+        return PagedRanks(counter, sources[0], state.nan, wanted_ranks(aggs))
+    if state.name in ("ends", "arg"):
+        places = [a.fn if state.name == "ends" or a.others else _back(a.fn) for a in aggs]
+        return PagedPlaces(counter, sources[0] if sources else None, state.nan, places)
+    if state.name == "moments":
+        wanted = [(a.fn, a.ddof) for a in aggs]
+        return PagedSpreads(counter, "moments", sources[0], "propagate", wanted)
+    if state.name in ("min", "max"):
+        wanted = [(state.name, 0) for _ in aggs]
+        return PagedExtremes(counter, state.name, sources[0], state.nan, wanted)
+    return _sum_kernel(state, [(a.fn, 0) for a in aggs], sources[0], counter, outputs)
+
+
+def _back(fn: str) -> str:
+    """Without a second column the answer is a distance, not a row."""
+    return fn.replace("arg", "back")
+
+
+def _sum_kernel(
+    state: State, wanted: Any, source: str, counter: Counter, outputs: list[Output]
+) -> Kernel:
+    if source != "float":
+        kernel = LeavingInts(counter, source, wanted, state.overflow)
+        kernel.least = min(output.need for output in outputs)
+        return kernel
+    if state.numerics == "exact":
+        return LeavingFloats(counter, wanted)
+    return PagedSums(counter, "sum", source, "propagate", wanted)
