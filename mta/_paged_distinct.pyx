@@ -16,6 +16,7 @@ import numpy as np
 
 cdef enum:
     SMALLEST = 64       # places of a table
+    AT_ONCE = 1 << 16   # rows for which the log is asked
     FEWEST = 2          # values that a table has to have room for
 
 
@@ -163,26 +164,53 @@ cdef class CountTable:
             p.count, p.logged = counts[i], logged[i]
 
 
+cdef class Ahead:
+    """What the log knows of the codes of rows that come next."""
+
+    cdef object codes           # ascending, each once
+    cdef object counts
+
+    def __cinit__(self):
+        self.codes = self.counts = np.zeros(0, np.int64)
+
+    cdef int64_t place(self, int64_t code) except -2:
+        """Where a code is; -1: nowhere."""
+        cdef const int64_t[::1] codes = self.codes
+        cdef int64_t at = self.codes.searchsorted(code)
+        return at if at < codes.shape[0] and codes[at] == code else -1
+
+    cdef int note(self, codes, by) except -1:
+        """The log has been told of changes."""
+        at = self.codes.searchsorted(codes)
+        at[at == len(self.codes)] = 0
+        known = self.codes[at] == codes if len(self.codes) else np.zeros(len(at), np.bool_)
+        self.counts[at[known]] += by[known]
+        return 0
+
+
 cdef class PagedDistinct(LeavingKernel):
     """count_distinct, of int64 codes that are equal for equal values.
 
     answers : how many there are
 
     Cost: O(1) a row, as long as the different values of the window fit in memory (48 bytes each, or
-    up to twice that). Else a look into each run of the log, for as many rows at a time as have been
-    pushed and fit. Memory: what `open_log` says, and 16 bytes for each row of a push.
+    up to twice that). Else the log is looked through: for up to 65,536 rows at a time that come in one
+    push, and for those of each page that leaves. Memory: what `open_log` says, and 32 bytes for each of
+    these rows.
     """
 
     cdef object counts          # the log
     cdef CountTable table
     cdef int64_t most           # codes in the table
     cdef int64_t distinct
+    cdef Ahead coming           # of rows that are attached, and
+    cdef Ahead leaving          # of those of the page that leaves
     cdef int64_t* out[MAX_OUTPUTS]
     cdef int outs
 
     def __cinit__(self, Counter counter, int answers):
         self.outs = answers
-        self.table = CountTable()
+        self.table, self.coming, self.leaving = CountTable(), Ahead(), Ahead()
 
     def __init__(self, Counter counter, int answers):
         Kernel.__init__(self, counter)
@@ -224,7 +252,7 @@ cdef class PagedDistinct(LeavingKernel):
         if self.last >= 0:
             with gil:
                 self.counts.clear()
-                self.table = CountTable()
+                self.table, self.coming, self.leaving = CountTable(), Ahead(), Ahead()
                 self.distinct = 0
         return 0
 
@@ -246,33 +274,57 @@ cdef class PagedDistinct(LeavingKernel):
         return 0
 
     cdef int look_up(self, const Scan* rows, int64_t start, int64_t stop) except -1:
-        """Have counts of the rows' codes, or of as many as fit."""
-        cdef int64_t row, n = 0
-        cdef int64_t[::1] view
+        """Have the count of a row's code in the table."""
+        cdef int64_t code = rows.values[start].i
+        cdef Place* p
         if self.table.n >= self.most:
             self.table.rebuild(self.table.capacity)
             if 2 * self.table.n >= self.most:
                 self.give_to_log()
-        if not self.counts.runs:
-            return 0
-        missing = np.empty(min(stop - start, max(self.most // 4, <int64_t> 1)), np.int64)
+        if self.counts.runs:
+            found = self.logged(code)
+            if found < 0:
+                self.look_ahead(rows, start, stop)
+                found = self.logged(code)
+            p = self.table.have(code)
+            p.count = p.logged = found
+        return 0
+
+    cdef int64_t logged(self, int64_t code) except -2:
+        """How many the log knows of; -1: it has not been asked."""
+        cdef Ahead ahead
+        for ahead in (self.coming, self.leaving):
+            if ahead.place(code) >= 0:
+                return ahead.counts[ahead.place(code)]
+        return -1
+
+    cdef int look_ahead(self, const Scan* rows, int64_t start, int64_t stop) except -1:
+        """Ask the log for the codes of these rows, or for as many as is reasonable."""
+        cdef int64_t row, n = 0
+        cdef int64_t[::1] view
+        cdef Ahead ahead = Ahead()
+        missing = np.empty(min(stop - start, <int64_t> AT_ONCE), np.int64)
         view = missing
-        for row in range(start, stop):
-            if n == view.shape[0]:
-                break
+        for row in range(start, start + view.shape[0]):
             if rows.valid == NULL or rows.valid[row]:
                 view[n] = rows.values[row].i
                 n += not self.table.place(view[n]).used
-        codes = np.unique(missing[:n])
-        found = self.counts.find(codes)
-        self.table.fill(codes, found, found)
+        ahead.codes = np.unique(missing[:n])
+        ahead.counts = self.counts.find(ahead.codes)
+        if rows == &self.scan:
+            self.coming = ahead
+        else:
+            self.leaving = ahead
         return 0
 
     cdef int give_to_log(self) except -1:
         """All counts go to the log. (The table stays as it is: `restore` may need it.)"""
         codes, counts, logged = self.table.entries()
         changed = counts != logged
-        self.counts.extend(codes[changed], (counts - logged)[changed])
+        codes, by = codes[changed], (counts - logged)[changed]
+        self.counts.extend(codes, by)
+        self.coming.note(codes, by)
+        self.leaving.note(codes, by)
         self.table = CountTable()
         return 0
 
@@ -288,6 +340,7 @@ cdef class PagedDistinct(LeavingKernel):
         self.first, self.last, self.distinct, self.table, changed, runs = saved
         self.table.undo(changed)
         self.counts.restore(runs)
+        self.coming, self.leaving = Ahead(), Ahead()
 
     def to_parts(self):
         told, firsts = self.counts.to_parts()

@@ -263,9 +263,9 @@ class KeyedWindows:
         self._known = len(self.groups)
 
     def go_back(self) -> None:
-        """Undo everything since `mark`."""
-        for undo in reversed(self._undo):
-            undo()
+        """Undo everything since `mark`; a second time there is nothing to undo."""
+        while self._undo:
+            self._undo.pop()()
         if self.pool is not None:
             self.pool.go_back()
         if len(self.groups) > self._known:
