@@ -238,6 +238,12 @@ MTA_INLINE mta_dd mta_number(const mta_column *c, int64_t row) {
     return mta_int_difference(c->i[row], 0, c->flip);
 }
 
+/* What a column's differences are taken from. */
+MTA_INLINE mta_dd mta_origin(const mta_column *c) {
+    if (!c->i) return mta_dd_of(c->k, 0.0);
+    return mta_int_difference(c->ki, 0, c->flip);
+}
+
 /* from - to; of integers, high parts alone may cancel to 0. */
 MTA_INLINE mta_dd mta_far(mta_dd from, mta_dd to, double before) {
     mta_dd d = mta_two_sum(from.hi * before, -to.hi * before);

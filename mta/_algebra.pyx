@@ -5,10 +5,17 @@ Each is a monoid, in C: ``_powers.h``, ``_pairs.h``, ``_products.h``, ``_runs.h`
 common, that a window is two halves and where its answers go, is ``_halves.pyx``.
 """
 from libc.stdint cimport int64_t, uint8_t
+from libc.string cimport memset
 
-from mta._halves cimport Column, HalvesKernel, bind_column
+from mta._halves cimport Column, HalvesKernel, bind_column, column_origin, set_column_origin
 from mta._kernel cimport Counter, Kernel
 from mta._monoids cimport Cell
+
+
+cdef extern from "_algebra.h":
+    ctypedef struct Number "mta_dd":
+        pass
+    Number origin "mta_origin"(const Column* c) nogil
 
 
 cdef extern from "_powers.h":
@@ -31,6 +38,7 @@ cdef extern from "_powers.h":
         const Powers* suffix, Powers* r, Powers* out) nogil
     void lower_powers "mta_lower_powers"(const Powers* part, const double* count, int64_t rows,
                                          int what, bint sample, double* out) nogil
+    void powers_begin "mta_powers_begin"(PowersPart* out, Number k) nogil
     void powers_lift "mta_powers_lift"(PowersPart* out, const Column* x, int64_t row) nogil
     void powers_combine "mta_powers_combine"(PowersPart* out, const PowersPart* a,
                                              const PowersPart* b) nogil
@@ -59,6 +67,7 @@ cdef extern from "_pairs.h":
         const Pairs* suffix, Pairs* r, Pairs* out) nogil
     void lower_pairs "mta_lower_pairs"(const Pairs* part, const double* count, int64_t rows,
                                        int what, double ddof, double* out) nogil
+    void pairs_begin "mta_pairs_begin"(PairsPart* out, Number k, Number l) nogil
     void pairs_lift "mta_pairs_lift"(PairsPart* out, const Column* columns, int64_t row) nogil
     void pairs_lift_plain "mta_pairs_lift_plain"(PairsPart* out, const Column* columns, int64_t row) nogil
     void pairs_combine "mta_pairs_combine"(PairsPart* out, const PairsPart* a, const PairsPart* b) nogil
@@ -173,6 +182,21 @@ cdef class PowersKernel(HalvesKernel):
     cdef const void* sums(self, const void* part) noexcept nogil:
         return &(<const PowersPart*> part).sums
 
+    cdef void begin(self, void* part) noexcept nogil:
+        powers_begin(<PowersPart*> part, origin(&self.rows.x))
+
+    cdef void count(self, void* part, int64_t n) noexcept nogil:
+        (<PowersPart*> part).n = n
+
+    cdef void prepend(self, void* part, const void* older) noexcept nogil:
+        powers_combine(<PowersPart*> part, <const PowersPart*> part, <const PowersPart*> older)
+
+    cdef void tell_origin(self, Cell* to) noexcept nogil:
+        column_origin(&self.rows.x, to)
+
+    cdef void go_to_origin(self, const Cell* told) noexcept nogil:
+        set_column_origin(&self.rows.x, told)
+
 
 cdef class PairsKernel(HalvesKernel):
     """cov, corr and slope of two columns: sums of x - k, y - l, their squares and their product.
@@ -239,6 +263,23 @@ cdef class PairsKernel(HalvesKernel):
     cdef const void* sums(self, const void* part) noexcept nogil:
         return &(<const PairsPart*> part).sums
 
+    cdef void begin(self, void* part) noexcept nogil:
+        pairs_begin(<PairsPart*> part, origin(&self.rows.columns[0]), origin(&self.rows.columns[1]))
+
+    cdef void count(self, void* part, int64_t n) noexcept nogil:
+        (<PairsPart*> part).n = n
+
+    cdef void prepend(self, void* part, const void* older) noexcept nogil:
+        pairs_combine(<PairsPart*> part, <const PairsPart*> part, <const PairsPart*> older)
+
+    cdef void tell_origin(self, Cell* to) noexcept nogil:
+        column_origin(&self.rows.columns[0], to)
+        column_origin(&self.rows.columns[1], to + 2)
+
+    cdef void go_to_origin(self, const Cell* told) noexcept nogil:
+        set_column_origin(&self.rows.columns[0], told)
+        set_column_origin(&self.rows.columns[1], told + 2)
+
 
 cdef class WeightedMeanKernel(PairsKernel):
     """weighted_mean(column, weights): sum(w x) / sum(w), both sums in double-doubles, around 0.
@@ -262,6 +303,11 @@ cdef class WeightedMeanKernel(PairsKernel):
         (<PairsPart*> part).n = 0
         if self.rows.valid == NULL or self.rows.valid[row]:
             pairs_lift_plain(<PairsPart*> part, self.rows.columns, row)
+
+    cdef void begin(self, void* part) noexcept nogil:
+        memset(part, 0, sizeof(PairsPart))
+        pairs_clear(&(<PairsPart*> part).sums)
+        (<PairsPart*> part).n = 1
 
 
 cdef class ProductsKernel(HalvesKernel):

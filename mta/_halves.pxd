@@ -12,6 +12,8 @@ cdef extern from "_algebra.h":
         const double* f
         const int64_t* i
         int64_t flip
+        double k
+        int64_t ki
     enum:
         RUN "MTA_BLOCK"     # windows that are answered at a time
 
@@ -49,6 +51,12 @@ cdef class HalvesKernel(Kernel):
     cdef void lift(self, void* part, int64_t row) noexcept nogil
     cdef void combine(self, void* out, const void* a, const void* b) noexcept nogil
     cdef const void* sums(self, const void* part) noexcept nogil
+    # And how sums are made into such a partial, for windows in pages.
+    cdef void begin(self, void* part) noexcept nogil
+    cdef void count(self, void* part, int64_t n) noexcept nogil
+    cdef void prepend(self, void* part, const void* older) noexcept nogil
+    cdef void tell_origin(self, Cell* to) noexcept nogil
+    cdef void go_to_origin(self, const Cell* told) noexcept nogil
 
     cdef void choose_split(self, int64_t lo, int64_t hi) noexcept nogil
     cdef int make_edges(self, int64_t lo) except -1 nogil
@@ -57,4 +65,10 @@ cdef class HalvesKernel(Kernel):
     cdef int64_t lower_all(self, int64_t window, int64_t n) noexcept nogil
 
 
+cdef enum:
+    ORIGIN = 4      # cells that say what sums are around
+
+
 cdef int bind_column(Column* column, const Cell* values, str source) except -1
+cdef void column_origin(const Column* column, Cell* to) noexcept nogil
+cdef void set_column_origin(Column* column, const Cell* told) noexcept nogil

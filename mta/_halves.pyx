@@ -238,6 +238,31 @@ cdef class HalvesKernel(Kernel):
     cdef const void* sums(self, const void* part) noexcept nogil:
         return part
 
+    cdef void begin(self, void* part) noexcept nogil:
+        """A partial around where sums are at present, whose sums are yet to be added up."""
+        self.clear(part)
+
+    cdef void count(self, void* part, int64_t n) noexcept nogil:
+        """Its sums are those of n values."""
+
+    cdef void prepend(self, void* part, const void* older) noexcept nogil:
+        """part becomes `older` and then itself; it stays around the same."""
+        self.combine(part, older, part)
+
+    cdef void tell_origin(self, Cell* to) noexcept nogil:
+        """What sums are around at present, as ORIGIN cells."""
+
+    cdef void go_to_origin(self, const Cell* told) noexcept nogil:
+        """Sums are around that again."""
+
+
+cdef void column_origin(const Column* column, Cell* to) noexcept nogil:
+    to[0].f, to[1].i = column.k, column.ki
+
+
+cdef void set_column_origin(Column* column, const Cell* told) noexcept nogil:
+    column.k, column.ki = told[0].f, told[1].i
+
 
 cdef int bind_column(Column* column, const Cell* values, str source) except -1:
     """The column's rows; its k stays."""

@@ -2,9 +2,9 @@ from collections.abc import Sequence
 
 from typing_extensions import disjoint_base
 
-from mta._halves import HalvesKernel
 from mta._kernel import Counter
 from mta._paged import PagedKernel
+from mta._paged_halves import PagedHalves as PagedHalves
 
 SIDE_OF: dict[str, int]
 
@@ -22,10 +22,6 @@ class PagedForest(PagedKernel):
 class PagedSums(PagedForest): ...
 class PagedExtremes(PagedForest): ...
 class PagedSpreads(PagedForest): ...
-
-@disjoint_base
-class PagedHalves(PagedKernel):
-    def __init__(self, counter: Counter, halves: HalvesKernel) -> None: ...
 
 @disjoint_base
 class PagedPlaces(PagedKernel):

@@ -130,17 +130,22 @@ typedef struct {
     mta_pairs sums;
 } mta_pairs_part;
 
-/* At k, all differences are 0; infinities and NaN poison the sums, so that combine has no case. */
-MTA_INLINE void mta_pairs_lift(mta_pairs_part *out, const mta_column *columns, int64_t row) {
+/* Of one row, around itself: all differences are 0; infinities and NaN poison the sums, so that
+   combine has no case for them. */
+MTA_INLINE void mta_pairs_begin(mta_pairs_part *out, mta_dd k, mta_dd l) {
     mta_pairs_clear(&out->sums);
     out->n = 1;
-    out->k[0] = mta_number(&columns[0], row);
-    out->k[1] = mta_number(&columns[1], row);
+    out->k[0] = k;
+    out->k[1] = l;
     if (!isfinite(out->k[0].hi) || !isfinite(out->k[1].hi)) {
         out->sums.hi += NAN;
         out->sums.xx_hi = NAN;
         out->sums.scales = mta_scales(MTA_TOP, MTA_TOP);
     }
+}
+
+MTA_INLINE void mta_pairs_lift(mta_pairs_part *out, const mta_column *columns, int64_t row) {
+    mta_pairs_begin(out, mta_number(&columns[0], row), mta_number(&columns[1], row));
 }
 
 /* The row around 0, 0. */

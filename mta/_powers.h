@@ -95,15 +95,20 @@ typedef struct {
     mta_powers sums;
 } mta_powers_part;
 
-MTA_INLINE void mta_powers_lift(mta_powers_part *out, const mta_column *x, int64_t row) {
+/* Of one value, around itself: all differences are 0. */
+MTA_INLINE void mta_powers_begin(mta_powers_part *out, mta_dd k) {
     mta_powers_clear(&out->sums);
     out->n = 1;
-    out->k = mta_number(x, row);
+    out->k = k;
     /* Infinities and NaN poison the sums here, so that combine needs no case for them. */
     if (!isfinite(out->k.hi)) {
         out->sums.hi += out->k.hi - out->k.hi;
         out->sums.scale = MTA_TOP;
     }
+}
+
+MTA_INLINE void mta_powers_lift(mta_powers_part *out, const mta_column *x, int64_t row) {
+    mta_powers_begin(out, mta_number(x, row));
 }
 
 /* Sums around another k: x - k = (x - old k) + d. */
