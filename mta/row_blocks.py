@@ -13,11 +13,11 @@ import math
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mta._crc import crc32
 from mta.errors import DamageError, SpecError
 
 Arrays = dict[str, NDArray[Any]]
