@@ -148,6 +148,8 @@ class Repository:
         self.back: int = 0
         self._pool: dict[int, RowBlock] = {}
         self._order: list[int] = []  # their numbers, ascending
+        self._unstored = 0  # of them, that no store has
+        self._whole = 0  # the window's blocks before this one are in the pool
         self._gone = 0  # blocks before this one are off the store
         self._passed = 0
         self._note = note
@@ -209,15 +211,16 @@ class Repository:
             if name not in values:
                 raise DataError(f"append: there is no column {name!r}")
             array = np.asarray(values[name])
-            if array.ndim != 1 or not np.can_cast(array.dtype, dtype):
+            fits = array.dtype == dtype or np.can_cast(array.dtype, dtype)
+            if array.ndim != 1 or not fits:
                 raise DataError(
                     f"append: column {name!r} is an array of {dtype} of one dimension, "
                     f"not of {array.dtype} of {array.ndim}"
                 )
             arrays[name] = array
         masks = {name: np.asarray(mask, np.bool_) for name, mask in valid.items()}
-        lengths = {name: len(array) for name, array in [*arrays.items(), *masks.items()]}
-        if len(set(lengths.values())) > 1:
+        if len({len(array) for array in (*arrays.values(), *masks.values())}) > 1:
+            lengths = {name: len(array) for name, array in [*arrays.items(), *masks.items()]}
             raise DataError(f"append: the columns have different lengths: {lengths}")
         return arrays, masks
 
@@ -301,11 +304,12 @@ class Repository:
 
     def _read_back(self) -> None:
         """While there is room: the least recently written block on the store (Procedure 2)."""
-        number = self.front // self.layout.rows
+        number = max(self.front // self.layout.rows, self._whole)
         while len(self._pool) < self.pool_size and number * self.layout.rows < self.back:
             if number not in self._pool:
                 self._load(number)
             number += 1
+            self._whole = number
         self._read_ahead(number)
 
     def _read_ahead(self, number: int) -> None:
@@ -318,11 +322,21 @@ class Repository:
 
     def _put(self, number: int, block: RowBlock) -> None:
         self._pool[number] = block
+        self._unstored += not block.stored
         insort(self._order, number)
 
     def _take(self, number: int) -> RowBlock:
         del self._order[bisect_left(self._order, number)]
-        return self._pool.pop(number)
+        if self._whole > number >= self.front // self.layout.rows:
+            self._whole = number
+        block = self._pool.pop(number)
+        self._unstored -= not block.stored
+        return block
+
+    def _note_stored(self, block: RowBlock) -> None:
+        if not block.stored:
+            block.stored = True
+            self._unstored -= 1
 
     def _make_room(self, wanted: int) -> None:
         newest = self.back // self.layout.rows  # if it is there, it still takes rows
@@ -363,7 +377,7 @@ class Repository:
         if block.stored:
             return
         self.store.write({self._key(number): block.to_bytes()})
-        block.stored = True
+        self._note_stored(block)
         self._written += 1
         gone = self.front // self.layout.rows - self._gone
         if gone > _WASTED and gone > _WASTED + self._stored_blocks():
@@ -446,16 +460,18 @@ class Repository:
         return self.back
 
     def _view(self, block: RowBlock, start: int, stop: int) -> Rows:
+        if stop - start == self.layout.rows:
+            return Rows(start, block.columns, block.valid)
         within = slice(start - block.first, stop - block.first)
         columns = {name: column[within] for name, column in block.columns.items()}
-        return Rows(start, columns, {name: ~nulls[within] for name, nulls in block.nulls.items()})
+        return Rows(start, columns, {name: mask[within] for name, mask in block.valid.items()})
 
     # -------------------------------------------------------------------------------- stats
 
     def _stored_blocks(self) -> int:
         """Blocks in use that the store has: all but those that are only in the pool."""
         used = -(-self.back // self.layout.rows) - self.front // self.layout.rows
-        return max(used, 0) - sum(not block.stored for block in self._pool.values())
+        return max(used, 0) - self._unstored
 
     def stats(self) -> Stats:
         """Counts since it was opened, and what it holds now."""
@@ -510,7 +526,7 @@ class Repository:
         """The batch that `pending` gave last is on the store."""
         full, gone = self._promised
         for block in full:
-            block.stored = True
+            self._note_stored(block)
         self._written += len(full)
         self._gone = max(self._gone, gone)
         self._promised = [], 0
@@ -546,8 +562,9 @@ class Repository:
         if newest:
             first = number * self.layout.rows
             what = f"{self.store!r}: {self._header_key()!r}"
-            self._put(number, RowBlock.from_bytes(self.layout, first, newest, what))
-            self._pool[number].stored = False
+            block = RowBlock.from_bytes(self.layout, first, newest, what)
+            block.stored = False
+            self._put(number, block)
 
     def close(self) -> None:
         """Flushes; a store that was given as a URL is closed."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,12 @@ class Layout:
         self.rows = int((block - _HEAD.size - len(self.marked)) * 8 // bits)
         if self.rows < 2:
             raise SpecError(f"block: {block} bytes have no room for two rows of {self.row_bytes}")
+        # Where the columns of a full block begin, and where its marks do.
+        sizes = [self.rows * dtype.itemsize for dtype in self.types.values()]
+        *starts, self.end = accumulate(sizes, initial=_HEAD.size)
+        self.starts = dict(zip(self.types, starts, strict=True))
+        self.no_marks = bytes(len(self.marked) * -(-self.rows // 8))
+        self.aligned = all(self.starts[n] % t.alignment == 0 for n, t in self.types.items())
 
     def bytes_of(self, rows: int) -> int:
         """Bytes of a block of so many rows.
@@ -83,16 +90,31 @@ class Layout:
 
 
 class RowBlock:
-    """Rows [first, first + count) of a window, and room for as many as the layout says."""
+    """Rows [first, first + count) of a window, and room for as many as the layout says.
 
-    __slots__ = ("columns", "count", "first", "layout", "nulls", "stored")
+    The columns lie in one buffer as they do in bytes, so that a full block is its bytes.
+    """
 
-    def __init__(self, layout: Layout, first: int) -> None:
+    __slots__ = ("columns", "count", "data", "first", "layout", "stored", "valid")
+
+    def __init__(self, layout: Layout, first: int, data: NDArray[np.uint8] | None = None) -> None:
         self.layout = layout
         self.first = first
         self.count = 0
-        self.columns: Arrays = {n: np.empty(layout.rows, t) for n, t in layout.types.items()}
-        self.nulls: dict[str, NDArray[np.bool_]] = {}  # of the columns that have any
+        if not layout.aligned:
+            self.data = np.empty(0, np.uint8)
+            self.columns = {n: np.empty(layout.rows, t) for n, t in layout.types.items()}
+        else:
+            if data is None:
+                data = np.empty(layout.end + len(layout.no_marks), np.uint8)
+            self.data, rows = data, layout.rows
+            self.columns = {
+                name: data[start : start + rows * dtype.itemsize].view(dtype)
+                for (name, start), dtype in zip(
+                    layout.starts.items(), layout.types.values(), strict=True
+                )
+            }
+        self.valid: dict[str, NDArray[np.bool_]] = {}  # of the columns that have nulls
         self.stored = False  # a store has it as it is
 
     @property
@@ -105,23 +127,36 @@ class RowBlock:
         to = self.count + stop - start
         for name, column in self.columns.items():
             column[self.count : to] = values[name][start:stop]
-        for name in self.layout.marked:
-            mask = valid.get(name)
-            if mask is not None and not mask[start:stop].all():
-                nulls = self.nulls.setdefault(name, np.zeros(self.layout.rows, np.bool_))
-                nulls[self.count : to] = ~mask[start:stop]
+        for name, mask in valid.items():
+            if name in self.layout.marked and not mask[start:stop].all():
+                kept = self.valid.setdefault(name, np.ones(self.layout.rows, np.bool_))
+                kept[self.count : to] = mask[start:stop]
         self.count = to
         self.stored = False
 
     def to_bytes(self) -> bytes:
         """The block, to be stored."""
-        marks = [self.nulls.get(name) for name in self.layout.marked]
+        marks = self._marks() if self.valid else b""
+        if self.count == self.layout.rows and self.layout.aligned:
+            return self._sealed(marks or self.layout.no_marks)
+        marks = marks or bytes(len(self.layout.marked) * -(-self.count // 8))
         parts = [column[: self.count].tobytes() for column in self.columns.values()]
-        for mark in marks:
-            given = np.zeros(self.count, np.bool_) if mark is None else mark[: self.count]
-            parts.append(np.packbits(given).tobytes())
-        body = b"".join([struct.pack("<qI4x", self.first, self.count), *parts])
+        body = b"".join([struct.pack("<qI4x", self.first, self.count), *parts, marks])
         return struct.pack("<4sI", _MAGIC, crc32(body)) + body
+
+    def _sealed(self, marks: bytes) -> bytes:
+        """A full one: its buffer."""
+        data = memoryview(self.data)
+        data[self.layout.end :] = marks
+        _HEAD.pack_into(data, 0, _MAGIC, 0, self.first, self.count)
+        struct.pack_into("<I", data, 4, crc32(data[8:]))
+        return self.data.tobytes()
+
+    def _marks(self) -> bytes:
+        none = np.zeros(self.count, np.bool_)
+        masks = [self.valid.get(name) for name in self.layout.marked]
+        nulls = [none if mask is None else ~mask[: self.count] for mask in masks]
+        return b"".join(np.packbits(mark).tobytes() for mark in nulls)
 
     @classmethod
     def from_bytes(cls, layout: Layout, first: int, data: bytes, what: str) -> RowBlock:
@@ -139,21 +174,25 @@ class RowBlock:
             raise DamageError(f"{what}: the block is damaged (the checksum does not fit)")
         marks = -(-count // 8)
         sizes = [count * dtype.itemsize for dtype in layout.types.values()]
-        expected = _HEAD.size + sum(sizes) + marks * len(layout.marked)
-        if found != first or count > layout.rows or len(data) != expected:
+        at = _HEAD.size + sum(sizes)
+        if found != first or count > layout.rows or len(data) != at + marks * len(layout.marked):
             raise DamageError(f"{what}: the block is of other rows ({count} from {found} on)")
-        block = cls(layout, first)
+        if count == layout.rows and layout.aligned:
+            block = cls(layout, first, np.frombuffer(data, np.uint8).copy())
+        else:
+            block = cls(layout, first)
+            starts = accumulate(sizes, initial=_HEAD.size)
+            for column, start in zip(block.columns.values(), starts, strict=False):
+                column[:count] = np.frombuffer(data, column.dtype, count, start)
         block.count = count
-        at = _HEAD.size
-        for column, size in zip(block.columns.values(), sizes, strict=True):
-            column[:count] = np.frombuffer(data, column.dtype, count, at)
-            at += size
-        for name in layout.marked:
-            bits = np.frombuffer(data, np.uint8, marks, at)
-            if bits.any():
-                nulls = np.zeros(layout.rows, np.bool_)
-                nulls[:count] = np.unpackbits(bits, count=count)
-                block.nulls[name] = nulls
-            at += marks
+        if data.count(0, at) < len(data) - at:
+            block._take_marks(np.frombuffer(data, np.uint8, offset=at))
         block.stored = True
         return block
+
+    def _take_marks(self, data: NDArray[np.uint8]) -> None:
+        marks = data.reshape(len(self.layout.marked), -1)
+        for name, bits in zip(self.layout.marked, marks, strict=True):
+            if bits.any():
+                kept = self.valid[name] = np.ones(self.layout.rows, np.bool_)
+                kept[: self.count] = ~np.unpackbits(bits, count=self.count).view(np.bool_)
