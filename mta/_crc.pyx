@@ -9,7 +9,7 @@ cdef extern from "_crc.h":
     uint32_t fast_crc32 "mta_crc32"(uint32_t crc, const uint8_t* data, size_t n) nogil
 
 cdef enum:
-    LONG = 4096    # bytes that are worth letting other threads run
+    LONG = 1 << 18    # bytes that are worth letting other threads run
     SHORT = 64
 
 

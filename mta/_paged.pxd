@@ -1,13 +1,17 @@
 # cython: language_level=3
 """Kernels of windows whose rows are in pages; see ``_paged.pyx``."""
 from libc.stdint cimport int64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
 
-from mta._core cimport MAX_LEVELS
+from mta._core cimport MAX_LEVELS, highest_bit, lowest_bit
 from mta._kernel cimport CHUNK, Counter, Kernel
+from mta._monoids cimport Extreme, FloatSum, Lift, Moments, combine, identity, lift
 
 
 cdef enum:
-    RUN = 64    # windows that are lowered at a time
+    RUN = 64        # windows that are lowered at a time
+    LEVELS = 8      # that there are places for, at first; and how many more at a time
 
 
 cdef class GivenCounter(Counter):
@@ -52,16 +56,11 @@ cdef class PagedKernel(Kernel):
     cdef int reserve(self, size_t size) except -1
     cdef int have_levels(self, int levels) except -1 nogil
     cdef void restart(self, int64_t row) noexcept nogil
-    cdef int move(self, int64_t lo, int64_t hi) except -1 nogil
-    cdef int insert(self, int64_t row) except -1 nogil
     cdef int64_t live_pages(self) noexcept nogil
     cdef int have_page(self, int64_t page) except -1 nogil
     cdef int put_page(self, int64_t page) except -1 nogil
     cdef char* page_at(self, int64_t page) noexcept nogil
     cdef int find_split(self) noexcept nogil
-    cdef int answer(self, char* out) except -1 nogil
-    cdef int build_head(self) except -1 nogil
-    cdef int fill_head(self, int64_t front, int64_t end) noexcept nogil
     cdef int fold_pages(self, int64_t front, char* out) noexcept nogil
     cdef int have_room(self, int64_t rows) except -1 nogil
     cdef int read(self, int64_t start, int64_t stop) except -1
@@ -71,3 +70,201 @@ cdef class PagedKernel(Kernel):
     cdef void lift(self, void* part, int64_t row) noexcept nogil
     cdef void combine(self, void* out, const void* a, const void* b) noexcept nogil
     cdef int64_t lower(self, int64_t window, int64_t n) noexcept nogil
+
+
+# The loops over rows, once for all monoids. Where the monoid is known when they are compiled, they have
+# no call in them; of any other, `AnyPart`, the kernel's methods are called.
+
+cdef struct AnyPart:
+    char first
+
+
+ctypedef fused PagePart:
+    AnyPart
+    FloatSum
+    Extreme
+    Moments
+
+
+cdef inline PagePart* part_at(PagedKernel k, char* parts, int64_t i, PagePart* tag) noexcept nogil:
+    if PagePart is AnyPart:
+        return <PagePart*> (parts + i * <int64_t> k.size)
+    else:
+        return (<PagePart*> parts) + i
+
+
+cdef inline PagePart* node_of(PagedKernel k, PagePart* local) noexcept nogil:
+    """Where a node is made: in registers, if it may be. (A partial that was just written by halves and
+    is read as a whole has to wait until it is in the cache.)"""
+    if PagePart is AnyPart:
+        return <PagePart*> k.node
+    else:
+        return local
+
+
+cdef inline void put_part(PagedKernel k, PagePart* out, const PagePart* part) noexcept nogil:
+    if PagePart is AnyPart:
+        memcpy(out, part, k.size)
+    else:
+        out[0] = part[0]
+
+
+cdef inline void put_row(PagedKernel k, const Lift* how, PagePart* out, int64_t row) noexcept nogil:
+    """The partial of a row; of a null, that of no row."""
+    if PagePart is AnyPart:
+        k.lift(out, row)
+    else:
+        if k.scan.valid == NULL or k.scan.valid[row]:
+            lift(how, out, k.scan.values[row])
+        else:
+            identity(how, out)
+
+
+cdef inline void join_parts(PagedKernel k, const Lift* how, PagePart* out, const PagePart* a,
+                            const PagePart* b) noexcept nogil:
+    if PagePart is AnyPart:
+        k.combine(out, a, b)
+    else:
+        combine(how, out, a, b)
+
+
+cdef inline int64_t step_pages(PagedKernel k, const Lift* how, PagePart* tag, int64_t start, int64_t n,
+                               const int64_t* lo, const int64_t* hi) except -2 nogil:
+    """`Kernel.step`."""
+    cdef int64_t i = start, run, j, failed = -1
+    k.scan.lo, k.scan.hi = lo, hi
+    k.counts = k.counter.counts_from(start)
+    k.parts = <char*> malloc(RUN * k.size)
+    if k.parts == NULL:
+        with gil:
+            raise MemoryError()
+    try:
+        while i < start + n and failed < 0:
+            run = min(start + n - i, <int64_t> RUN)
+            for j in range(run):
+                move_pages(k, how, tag, lo[i + j], hi[i + j])
+                answer_pages(k, how, part_at(k, k.parts, j, tag))
+            failed = k.lower(i, run)
+            i += run
+    finally:
+        free(k.parts)
+    return failed
+
+
+cdef inline int move_pages(PagedKernel k, const Lift* how, PagePart* tag, int64_t lo, int64_t hi) except -1 nogil:
+    """Make the window [lo, hi); neither ever falls."""
+    cdef int64_t row
+    if lo >= k.base + k.back:
+        k.restart(lo)
+    elif lo > k.base + k.front:
+        k.front = lo - k.base
+        if k.front >= k.split:
+            k.split = -1
+    for row in range(k.base + k.back, hi):
+        insert_row(k, how, tag, row)
+    if k.split < 0 and k.front < k.back:
+        k.find_split()
+    return 0
+
+
+cdef inline int insert_row(PagedKernel k, const Lift* how, PagePart* tag, int64_t row) except -1 nogil:
+    """One row more, and every node that it completes."""
+    cdef int64_t start = k.back, run, rest
+    cdef int level = 0
+    cdef PagePart local
+    cdef PagePart* node = node_of(k, &local)
+    put_row(k, how, node, row)
+    k.back += 1
+    if k.back >> k.levels:
+        k.have_levels(k.levels + LEVELS)
+    if k.back & ((<int64_t> 1 << k.bits) - 1) == 0:
+        k.have_page(start >> k.bits)
+    # A node whose left half has begun to leave is never asked for.
+    while (start >> level) & 1 and start - (<int64_t> 1 << level) >= k.front:
+        join_parts(k, how, node, part_at(k, k.pending, level, tag), node)
+        start -= <int64_t> 1 << level
+        level += 1
+        if level >= k.bits:
+            put_part(k, <PagePart*> k.node, node)
+            k.put_page(start >> k.bits)
+    put_part(k, part_at(k, k.pending, level, tag), node)
+    if k.split < 0:
+        return 0
+    run = k.back - k.split
+    if run & k.split:    # there is a better split point now
+        k.split = -1
+        return 0
+    rest = run & (run - 1)
+    if rest:
+        join_parts(k, how, part_at(k, k.prefix, level, tag), part_at(k, k.prefix, lowest_bit(rest), tag),
+                   node)
+    else:
+        put_part(k, part_at(k, k.prefix, level, tag), node)
+    return 0
+
+
+cdef inline int answer_pages(PagedKernel k, const Lift* how, PagePart* out) except -1 nogil:
+    """The aggregate of the window."""
+    cdef PagePart* suffix
+    if k.front == k.back:
+        k.clear(out)
+        return 0
+    if k.head_split != k.split or k.front >= k.head_end or k.front < k.head_front:
+        build_head(k, how, out)
+    suffix = part_at(k, k.head, k.front - k.head_front, out)
+    if k.back == k.split:
+        put_part(k, out, suffix)
+    else:
+        join_parts(k, how, out, suffix, part_at(k, k.prefix, lowest_bit(k.back - k.split), out))
+    return 0
+
+
+cdef inline int build_head(PagedKernel k, const Lift* how, PagePart* tag) except -1 nogil:
+    """Suffixes from the rows from the front on to the end of their page, or to the split."""
+    cdef int64_t front = k.front, end = min(((front >> k.bits) + 1) << k.bits, k.split)
+    cdef bint is_here = k.base + front >= k.tail_first
+    k.head_split = -1
+    k.have_room(end - front)
+    if not is_here:
+        with gil:
+            k.read(k.base + front, k.base + end)
+    fill_head(k, how, tag, front, end)
+    if not is_here:
+        with gil:
+            k.bind(*k.tail)
+    k.head_front, k.head_end, k.head_split = front, end, k.split
+    return 0
+
+
+cdef inline void fill_head(PagedKernel k, const Lift* how, PagePart* tag, int64_t front, int64_t end) noexcept nogil:
+    cdef PagePart local
+    cdef PagePart* node = node_of(k, &local)
+    cdef PagePart* slot
+    cdef int64_t i, left, m, after
+    cdef int level
+    # First the newest node that begins with each row,
+    for i in range(front, end):
+        put_row(k, how, node, k.base + i)
+        put_part(k, part_at(k, k.head, i - front, tag), node)
+        left, level = i, 0
+        while (left >> level) & 1 and left - (<int64_t> 1 << level) >= front:
+            left -= <int64_t> 1 << level
+            slot = part_at(k, k.head, left - front, tag)
+            join_parts(k, how, node, slot, node)
+            put_part(k, slot, node)
+            level += 1
+    # and then, from right to left, the suffixes.
+    if end < k.split:
+        k.fold_pages(end, k.after)
+    for m in range(end - 1, front - 1, -1):
+        level = highest_bit(end - m)
+        if m:
+            level = min(level, lowest_bit(m))
+        after = m + (<int64_t> 1 << level)
+        slot = part_at(k, k.head, m - front, tag)
+        if after < end:
+            join_parts(k, how, slot, slot, part_at(k, k.head, after - front, tag))
+        elif end < k.split:
+            join_parts(k, how, slot, slot, <PagePart*> k.after)
+    if end < k.split and front & ((<int64_t> 1 << k.bits) - 1) == 0:
+        k.fold_pages(front, k.head)    # its node may be larger than the page

@@ -24,7 +24,6 @@ import numpy as np
 
 cdef enum:
     FEW_PAGES = 64    # that are given back at a time, at least
-    LEVELS = 8        # that there are places for, at first; and how many more at a time
 
 cdef uint8_t ONE = 1
 
@@ -123,27 +122,7 @@ cdef class PagedKernel(Kernel):
     # ------------------------------------------------------------------------------ windows
 
     cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil:
-        cdef int64_t i = start, run, j, failed
-        self.scan.lo = lo
-        self.scan.hi = hi
-        self.counts = self.counter.counts_from(start)
-        self.parts = <char*> malloc(RUN * self.size)
-        if self.parts == NULL:
-            with gil:
-                raise MemoryError()
-        try:
-            while i < start + n:
-                run = min(start + n - i, <int64_t> RUN)
-                for j in range(run):
-                    self.move(lo[i + j], hi[i + j])
-                    self.answer(self.parts + j * <int64_t> self.size)
-                failed = self.lower(i, run)
-                if failed >= 0:
-                    return failed
-                i += run
-        finally:
-            free(self.parts)
-        return -1
+        return step_pages(self, NULL, <AnyPart*> NULL, start, n, lo, hi)
 
     cdef void restart(self, int64_t row) noexcept nogil:
         """An empty window: positions begin anew with this row. (The pages of the old ones stay where
@@ -152,52 +131,6 @@ cdef class PagedKernel(Kernel):
         self.base = row
         self.front = self.back = self.first_page = 0
         self.split = self.head_split = -1
-
-    cdef int move(self, int64_t lo, int64_t hi) except -1 nogil:
-        """Make the window [lo, hi); neither ever falls."""
-        cdef int64_t row
-        if lo >= self.base + self.back:
-            self.restart(lo)
-        elif lo > self.base + self.front:
-            self.front = lo - self.base
-            if self.front >= self.split:
-                self.split = -1
-        for row in range(self.base + self.back, hi):
-            self.insert(row)
-        if self.split < 0 and self.front < self.back:
-            self.find_split()
-        return 0
-
-    cdef int insert(self, int64_t row) except -1 nogil:
-        """One row more, and every node that it completes."""
-        cdef int64_t start = self.back, run, rest
-        cdef int level = 0
-        self.lift(self.node, row)
-        self.back += 1
-        if self.back >> self.levels:
-            self.have_levels(self.levels + LEVELS)
-        if self.back & ((<int64_t> 1 << self.bits) - 1) == 0:
-            self.have_page(start >> self.bits)
-        # A node whose left half has begun to leave is never asked for.
-        while (start >> level) & 1 and start - (<int64_t> 1 << level) >= self.front:
-            self.combine(self.node, self.pending + level * self.size, self.node)
-            start -= <int64_t> 1 << level
-            level += 1
-            if level >= self.bits:
-                self.put_page(start >> self.bits)
-        memcpy(self.pending + level * self.size, self.node, self.size)
-        if self.split < 0:
-            return 0
-        run = self.back - self.split
-        if run & self.split:    # there is a better split point now
-            self.split = -1
-            return 0
-        rest = run & (run - 1)
-        if rest:
-            self.combine(self.prefix + level * self.size, self.prefix + lowest_bit(rest) * self.size, self.node)
-        else:
-            memcpy(self.prefix + level * self.size, self.node, self.size)
-        return 0
 
     cdef int find_split(self) noexcept nogil:
         """The position in (front, back] that is divisible by the largest power of two; the prefixes
@@ -217,39 +150,7 @@ cdef class PagedKernel(Kernel):
             rest ^= <int64_t> 1 << level
         return 0
 
-    cdef int answer(self, char* out) except -1 nogil:
-        """The aggregate of the window."""
-        cdef char* suffix
-        if self.front == self.back:
-            self.clear(out)
-            return 0
-        if (self.head_split != self.split or self.front >= self.head_end
-                or self.front < self.head_front):
-            self.build_head()
-        suffix = self.head + (self.front - self.head_front) * <int64_t> self.size
-        if self.back == self.split:
-            memcpy(out, suffix, self.size)
-        else:
-            self.combine(out, suffix, self.prefix + lowest_bit(self.back - self.split) * self.size)
-        return 0
-
     # --------------------------------------------------------------------------- the front
-
-    cdef int build_head(self) except -1 nogil:
-        """Suffixes from the rows from the front on to the end of their page, or to the split."""
-        cdef int64_t front = self.front, end = min(((front >> self.bits) + 1) << self.bits, self.split)
-        cdef bint is_here = self.base + front >= self.tail_first
-        self.head_split = -1
-        self.have_room(end - front)
-        if not is_here:
-            with gil:
-                self.read(self.base + front, self.base + end)
-        self.fill_head(front, end)
-        if not is_here:
-            with gil:
-                self.bind(*self.tail)
-        self.head_front, self.head_end, self.head_split = front, end, self.split
-        return 0
 
     cdef int have_room(self, int64_t rows) except -1 nogil:
         cdef char* head
@@ -264,39 +165,6 @@ cdef class PagedKernel(Kernel):
     cdef int read(self, int64_t start, int64_t stop) except -1:
         columns, valid, first = self.load(start, stop)
         self.bind(columns, valid, first)
-        return 0
-
-    cdef int fill_head(self, int64_t front, int64_t end) noexcept nogil:
-        cdef size_t size = self.size
-        cdef char* slot = self.head
-        cdef int64_t i, left, m, after
-        cdef int level
-        # First the newest node that begins with each row,
-        for i in range(front, end):
-            self.lift(slot + (i - front) * <int64_t> size, self.base + i)
-            memcpy(self.node, slot + (i - front) * <int64_t> size, size)
-            left, level = i, 0
-            while (left >> level) & 1 and left - (<int64_t> 1 << level) >= front:
-                left -= <int64_t> 1 << level
-                self.combine(self.node, slot + (left - front) * <int64_t> size, self.node)
-                memcpy(slot + (left - front) * <int64_t> size, self.node, size)
-                level += 1
-        # and then, from right to left, the suffixes.
-        if end < self.split:
-            self.fold_pages(end, self.after)
-        for m in range(end - 1, front - 1, -1):
-            level = highest_bit(end - m)
-            if m:
-                level = min(level, lowest_bit(m))
-            after = m + (<int64_t> 1 << level)
-            if after < end:
-                self.combine(slot + (m - front) * <int64_t> size, slot + (m - front) * <int64_t> size,
-                             slot + (after - front) * <int64_t> size)
-            elif end < self.split:
-                self.combine(slot + (m - front) * <int64_t> size, slot + (m - front) * <int64_t> size,
-                             self.after)
-        if end < self.split and front & ((<int64_t> 1 << self.bits) - 1) == 0:
-            self.fold_pages(front, slot)    # its node may be larger than the page
         return 0
 
     cdef int fold_pages(self, int64_t front, char* out) noexcept nogil:

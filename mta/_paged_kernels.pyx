@@ -9,7 +9,7 @@ from libc.stdint cimport INT64_MIN, int64_t
 from mta._core cimport MAX_OUTPUTS, ForestOps, Lowering, find_ops, make_lift
 from mta._kernel cimport Counter, Kernel
 from mta._monoids cimport FLOAT, Cell, Extreme, FloatSum, Lift, Moments, combine, float_key, identity, lift
-from mta._paged cimport PagedKernel
+from mta._paged cimport PagedKernel, step_pages
 
 from mta._paged_halves import PagedHalves
 
@@ -48,6 +48,9 @@ cdef class PagedForest(PagedKernel):
 cdef class PagedSums(PagedForest):
     """sum and mean of floats, compensated (``docs/adr/0001``)."""
 
+    cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil:
+        return step_pages(self, &self.how, <FloatSum*> NULL, start, n, lo, hi)
+
     cdef void clear(self, void* part) noexcept nogil:
         identity(&self.how, <FloatSum*> part)
 
@@ -60,6 +63,9 @@ cdef class PagedSums(PagedForest):
 
 cdef class PagedExtremes(PagedForest):
     """min and max."""
+
+    cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil:
+        return step_pages(self, &self.how, <Extreme*> NULL, start, n, lo, hi)
 
     cdef void clear(self, void* part) noexcept nogil:
         identity(&self.how, <Extreme*> part)
@@ -76,6 +82,9 @@ cdef class PagedExtremes(PagedForest):
 
 cdef class PagedSpreads(PagedForest):
     """var and std (``docs/adr/0002``)."""
+
+    cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil:
+        return step_pages(self, &self.how, <Moments*> NULL, start, n, lo, hi)
 
     cdef void clear(self, void* part) noexcept nogil:
         identity(&self.how, <Moments*> part)
