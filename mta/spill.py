@@ -25,7 +25,8 @@ LEAST_BLOCK = 2048
 # Of each key: the rows that are filling a block, the block that was filled last, and the two in
 # which its window begins.
 BLOCKS_OF_A_KEY = 4
-_BEHIND = 4  # blocks that wait to be written
+_BEHIND = 4  # blocks that wait to be written; more of them, where they are less than
+_SHARE_BEHIND = 8  # this share of the memory
 
 
 class SpillStats(NamedTuple):
@@ -88,10 +89,11 @@ class Spill:
 
     def _open(self, url: str | None) -> Store:
         if url is not None:
-            return open_store(url, buffer=_BEHIND)
+            return open_store(url, buffer=_BEHIND, room=self.memory // _SHARE_BEHIND)
         folder = tempfile.mkdtemp(prefix="mta-")
         weakref.finalize(self, shutil.rmtree, folder, True)
-        return BackgroundStore(FileStore(folder, sync="never"), buffer=_BEHIND)
+        room = self.memory // _SHARE_BEHIND
+        return BackgroundStore(FileStore(folder, sync="never"), buffer=_BEHIND, room=room)
 
     # ------------------------------------------------------------------------ repositories
 

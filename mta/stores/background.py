@@ -16,6 +16,7 @@ _WRITTEN_AT_ONCE = 64  # blocks in one call of the store, about: batches are joi
 _READ_AT_ONCE = 16
 _GATHERED = 8  # blocks that are worth waking a thread for, and
 _LINGERING = 0.02  # seconds that fewer may wait for others
+_READS_LINGERING = 0.005  # the same of reads, where the store is local
 
 
 class BackgroundStore(Store):
@@ -33,8 +34,9 @@ class BackgroundStore(Store):
     go on. A full buffer never waits for a store that fails.
 
     `prefetch` has blocks read ahead on a second thread, into a `BlockCache`; `get` hands each of
-    them out once, and reads from the store itself where they have not arrived. An error of reading
-    ahead is not raised: whoever asks for the block meets it.
+    them out once, and reads from the store itself where they have not arrived. Of a store that is
+    `local`, few blocks linger some 5 ms for others: who needs one sooner has it sooner without a
+    thread. An error of reading ahead is not raised: whoever asks for the block meets it.
 
     Costs: a write is a few µs of the caller's time; memory is bounded by `buffer` blocks and
     `ahead` bytes (a batch larger than the buffer is taken when the buffer is empty). The threads
@@ -46,6 +48,8 @@ class BackgroundStore(Store):
         Where the blocks go; it is flushed and closed with this one.
     buffer
         How many blocks may wait, at most.
+    room
+        More of them may, as long as they are not more bytes than this.
     ahead
         How many bytes of blocks may be held that were read ahead.
 
@@ -60,12 +64,14 @@ class BackgroundStore(Store):
 
     kind: ClassVar[str] = "background"
 
-    def __init__(self, store: Store, *, buffer: int = 512, ahead: int = 16 << 20) -> None:
+    def __init__(
+        self, store: Store, *, buffer: int = 512, room: int = 0, ahead: int = 16 << 20
+    ) -> None:
         super().__init__(store.where)
         if buffer < 1:
             raise SpecError(f"buffer: at least one block has to have room, not {buffer}")
         self.store = store
-        self._limit = buffer
+        self._limit, self._room = buffer, room
         self._gathered = min(_GATHERED, buffer)
         # One lock guards all below, and is never held while the store is at work. What is waited
         # for is told apart, so that nobody is woken for nothing.
@@ -76,7 +82,8 @@ class BackgroundStore(Store):
         self._hurrying = 0  # callers that wait for the writer
         self._batches: deque[dict[bytes, bytes | None]] = deque()  # not yet with the store
         self._newest: dict[bytes, tuple[bytes | None, int]] = {}  # by key; and in how many batches
-        self._waiting = 0  # blocks in all batches
+        self._waiting = self._held = 0  # blocks in all batches, and bytes
+        self._reads_linger = False  # the reader waits for more to read
         self._came = self._went = 0  # how many batches, ever
         self._error: Exception | None = None  # not raised yet; nothing is written meanwhile
         self._stopping = False
@@ -106,7 +113,8 @@ class BackgroundStore(Store):
                 self._turn += 1
                 self._want(key, self._turn)
             self._start("reader", self._read_ahead)
-            self._to_read.notify()
+            if not self._reads_linger or len(self._wanted) >= _GATHERED:
+                self._to_read.notify()
 
     def _want(self, key: bytes, turn: int) -> None:
         if key not in self._newest:
@@ -155,10 +163,13 @@ class BackgroundStore(Store):
     def _write(self, batch: dict[bytes, bytes | None]) -> None:
         with self._changed:
             self._raise_error()
-            self._wait_while(lambda: self._waiting and self._waiting + len(batch) > self._limit)
+            size = _bytes_of(batch)
+            if self._is_full(len(batch), size):
+                self._wait_while(lambda: self._is_full(len(batch), size))
             self._batches.append(batch)
             self._came += 1
             self._waiting += len(batch)
+            self._held += size
             for key, value in batch.items():
                 self._newest[key] = value, self._newest.get(key, (None, 0))[1] + 1
                 self._wanted.pop(key, None)
@@ -166,6 +177,11 @@ class BackgroundStore(Store):
             self._start("writer", self._write_behind)
             if len(self._batches) == 1 or self._waiting >= self._gathered:
                 self._to_write.notify()
+
+    def _is_full(self, blocks: int, size: int) -> bool:
+        """Whether so much more has to wait for the writer."""
+        full = self._waiting + blocks > self._limit and self._held + size > self._room
+        return self._waiting > 0 and full
 
     def _wait_while(self, busy: Callable[[], object]) -> None:
         """For the writer, who does not linger then."""
@@ -275,6 +291,7 @@ class BackgroundStore(Store):
         for _ in range(taken):
             batch = self._batches.popleft()
             self._waiting -= len(batch)
+            self._held -= _bytes_of(batch)
             for key in batch:
                 value, batches = self._newest[key]
                 if batches == 1:
@@ -286,6 +303,12 @@ class BackgroundStore(Store):
         while True:
             with self._changed:
                 self._to_read.wait_for(lambda: self._stopping or self._wanted)
+                if self.store.local:
+                    self._reads_linger = True
+                    self._to_read.wait_for(
+                        lambda: self._stopping or len(self._wanted) >= _GATHERED, _READS_LINGERING
+                    )
+                    self._reads_linger = False
                 if self._stopping:
                     return
                 keys = list(islice(self._wanted.items(), _READ_AT_ONCE))
@@ -300,3 +323,7 @@ class BackgroundStore(Store):
                         del self._wanted[key]
                         if block is not None:
                             self._ahead.put(key, block, turn)
+
+
+def _bytes_of(batch: dict[bytes, bytes | None]) -> int:
+    return sum([len(value) for value in batch.values() if value is not None])

@@ -41,6 +41,8 @@ class Store(ABC):
     """
 
     kind: ClassVar[str]
+    local: ClassVar[bool] = False
+    """Blocks are in this machine's memory as a rule, and read faster than a thread is woken."""
 
     def __init__(self, where: str) -> None:
         self.where = where

@@ -73,6 +73,7 @@ class FileStore(Store):
     """
 
     kind: ClassVar[str] = "files"
+    local: ClassVar[bool] = True
 
     def __init__(
         self, path: str | os.PathLike[str], *, sync: Sync = "flush", segment: int = 1 << 26

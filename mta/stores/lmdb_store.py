@@ -55,6 +55,7 @@ class LmdbStore(Store):
     """
 
     kind: ClassVar[str] = "lmdb"
+    local: ClassVar[bool] = True
 
     def __init__(
         self, path: str | os.PathLike[str], *, sync: Sync = "flush", map_size: int = 1 << 40

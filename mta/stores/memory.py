@@ -21,6 +21,7 @@ class MemoryStore(Store):
     """
 
     kind: ClassVar[str] = "memory"
+    local: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__("memory")

@@ -29,7 +29,7 @@ _TRUTHS = ("direct", "durable")
 _BUFFER = 64  # blocks behind: 4 MiB
 
 
-def open_store(url: str, *, background: bool = True, buffer: int = _BUFFER) -> Store:
+def open_store(url: str, *, background: bool = True, buffer: int = _BUFFER, room: int = 0) -> Store:
     """Opens the store that a URL names.
 
     Parameters
@@ -43,6 +43,8 @@ def open_store(url: str, *, background: bool = True, buffer: int = _BUFFER) -> S
         Whether it is written and read ahead on threads of its own, see `BackgroundStore`.
     buffer
         Blocks that may wait to be written then.
+    room
+        More of them may, as long as they are not more bytes than this.
 
     Raises
     ------
@@ -73,7 +75,7 @@ def open_store(url: str, *, background: bool = True, buffer: int = _BUFFER) -> S
         store = _opened(url, parts, options)
     except TypeError:
         raise SpecError(f"store: {url!r} has an option that this store has not") from None
-    return BackgroundStore(store, buffer=buffer) if background else store
+    return BackgroundStore(store, buffer=buffer, room=room) if background else store
 
 
 def _opened(url: str, parts: SplitResult, options: dict[str, Any]) -> Store:
