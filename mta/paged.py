@@ -6,12 +6,15 @@ rows, and its kernels read the oldest ones again when the front comes to them. S
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from mta._paged import GivenCounter
+from mta._bounds import Bounds
+from mta._kernel import slide_keys
+from mta._paged import GivenCounter, PagedKernel
+from mta._paged_halves import PagedHalves
 from mta.count_log import Logs
 from mta.engine import Ints, Ticks
 from mta.errors import StoreError
@@ -22,11 +25,13 @@ from mta.plan import Input, Plan
 from mta.push import EVER
 from mta.repository import Repository
 from mta.rows import Chunk, Mask
-from mta.slider import KeyedAnswers, Slider
+from mta.slider import AnswerOverflowError, KeyedAnswers, Slider
 from mta.specs import Rolling
 from mta.track import Place, Track, Windows
 
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
+_IN_TURN = (PagedKernel, PagedHalves)  # kernels that read each page once, in order
+_UNMARKED, _UNSHIFTED = np.zeros(1, np.uint8), np.zeros(1, np.int64)
 
 
 class PagedPlace(NamedTuple):
@@ -35,6 +40,42 @@ class PagedPlace(NamedTuple):
     place: Place
     entered: int
     kernels: list[Any] | None
+
+
+class PagedSlider(Slider):
+    """The kernels of one key; where windows begin is found on the way, a run of them at a time."""
+
+    def begin(
+        self, windows: Windows, runs: Iterable[tuple[int, int]],
+        count: Callable[[Input | None, Windows], Ints],
+    ) -> None:  # fmt: skip
+        """What the next `run` is to answer.
+
+        runs : of windows, from which to before which, when it is known where they begin
+        count : the rows that count in windows
+        """
+        self._windows, self._runs, self._count = windows, runs, count
+        self._counts: dict[Input | None, Ints] = {}
+        for source, counter in self.counters.items():
+            assert isinstance(counter, GivenCounter)
+            counts = self._counts[source] = np.empty(len(windows.at), np.int64)
+            counter.give(counts)
+
+    def run(self, bounds: Bounds, start: int = 0, stop: int | None = None) -> None:
+        lo, hi = self._windows.lo, self._windows.hi
+        for start, stop in self._runs:
+            mine = part_of(self._windows, start, stop)
+            for source, counts in self._counts.items():
+                counts[start:stop] = self._count(source, mine)
+            edges = np.array([start, stop])
+            failed = slide_keys(lo, hi, edges, *self._running, [], _UNMARKED, _UNSHIFTED)
+            if failed is not None:
+                raise AnswerOverflowError(self._overflown(failed[0]), failed[1])
+
+
+def part_of(windows: Windows, start: int, stop: int) -> Windows:
+    """Some of the windows."""
+    return Windows(windows.at[start:stop], windows.lo[start:stop], windows.hi[start:stop])
 
 
 class PagedTrack(Track):
@@ -111,16 +152,37 @@ class PagedTrack(Track):
 
     def answer(self, windows: Windows, answers: KeyedAnswers) -> None:
         """As of every track; those windows together that begin in one block."""
-        while len(windows.at):
-            n = self._find_fronts(windows)
-            self.stored.pass_by(int(windows.lo[0]))
-            run = Windows(windows.at[:n], windows.lo[:n], windows.hi[:n])
-            windows = Windows(windows.at[n:], windows.lo[n:], windows.hi[n:])
-            for source, counter in self._awake().counters.items():
-                assert isinstance(counter, GivenCounter)
-                counter.give(self._counts(source, run))
-            super().answer(run, answers)
-            self.lo, self.entered = int(run.lo[-1]), int(run.hi[-1])
+        if not answers.taken:
+            self._answer_runs(windows, self._runs(windows), answers)
+            return
+        for start, stop in self._runs(windows):  # values are taken while their block is here
+            self._answer_runs(part_of(windows, start, stop), [(0, stop - start)], answers)
+
+    def _answer_runs(
+        self, windows: Windows, runs: Iterable[tuple[int, int]], answers: KeyedAnswers
+    ) -> None:
+        slider = self._awake()
+        slider.begin(windows, runs, self._counts)
+        super().answer(windows, answers)
+
+    def _runs(self, windows: Windows) -> Iterator[tuple[int, int]]:
+        """Of windows that begin in one block: from which to before which."""
+        start, end = 0, len(windows.at)
+        while start < end:
+            rest = part_of(windows, start, end) if start else windows
+            stop = end if self._reads_in_turn() else start + self._find_fronts(rest)
+            self.stored.pass_by(int(windows.lo[start]))
+            yield start, stop
+            self.lo, self.entered = int(windows.lo[stop - 1]), int(windows.hi[stop - 1])
+            start = stop
+
+    def _reads_in_turn(self) -> bool:
+        """Nothing but one kernel reads rows, and it is known where windows begin."""
+        kernels = self._kernels
+        if not self.over_rows or len(kernels) != 1 or not isinstance(kernels[0], _IN_TURN):
+            return False
+        masks = [self.rows.valid(source) for source in self.rows.valids]
+        return all(mask is None for mask in masks)
 
     def _find_fronts(self, windows: Windows) -> int:
         """How many of these windows, the next ones, begin in one block; where they begin becomes
@@ -158,16 +220,18 @@ class PagedTrack(Track):
             found = np.array([self.received - 1])
         return self.stored.values(column, found), at
 
-    def _awake(self) -> Slider:
+    def _awake(self) -> PagedSlider:
         if self.slider is None:
-            self.slider = Slider(self.plan, self.rows.columns(), make_paged_kernel, GivenCounter)
+            columns = self.rows.columns()
+            self.slider = PagedSlider(self.plan, columns, make_paged_kernel, GivenCounter)
             bits = self.stored.block_rows.bit_length() - 1  # a page is a block
+            in_turn = len(self._kernels) == 1 and isinstance(self._kernels[0], _IN_TURN)
             for number, state in enumerate(self.slider.kernels):
                 kernel = self._kernels[number]
-                kernel.open_pages(bits, self.stored.loader(state))
+                kernel.open_pages(bits, self.stored.loader(state, in_turn))
                 if isinstance(kernel, COUNTING):
                     kernel.open_log(*self._logs.open(number))
-        return self.slider
+        return cast(PagedSlider, self.slider)
 
     def sleep(self) -> None:
         for kernel in self._kernels:

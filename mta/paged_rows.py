@@ -114,6 +114,7 @@ class PagedRows:
         self.counted = {source: Vector() for source in plan.inputs}
         self._found: dict[str, Found] = {}  # the values that were asked for last
         self._joined: Part | None = None  # rows of more than one block that were read last
+        self._times: tuple[int, Ints] = 0, np.zeros(0, np.int64)  # of the block of the last front
 
     window = 0  # its number in the repository
 
@@ -247,10 +248,17 @@ class PagedRows:
         }
         return Part(start, stop, columns, valid)
 
-    def loader(self, state: State) -> Callable[[int, int], tuple[list[Any], Any, int]]:
-        """What the kernel of a state reads its rows by."""
+    def loader(
+        self, state: State, in_turn: bool = False
+    ) -> Callable[[int, int], tuple[list[Any], Any, int]]:
+        """What the kernel of a state reads its rows by.
+
+        in_turn : it is the only one, so what it reads is where the window has come to
+        """
 
         def load(start: int, stop: int) -> tuple[list[Any], Any, int]:
+            if in_turn:
+                self.pass_by(start)
             part = self.part(start, stop)
             mask = part.valid.get(self.names.inputs[state.input])
             feeds = [part.columns[self.names.feeds[feed]] for feed in state.feeds]
@@ -288,18 +296,31 @@ class PagedRows:
         """The first rows here, from `since` on, that are not before these times, which never fall:
         of the first edge, and of those whose rows are in the same block; `end`, of all: there is
         none, of the first."""
-        block = int(self.first_times.view().searchsorted(edges[0])) - 1 + self.first_times.first
-        start = max(block * self.block_rows, since)
-        while start < self.end:
-            stop = (start // self.block_rows + 1) * self.block_rows
-            part = self.part(start, stop)
-            times = part.columns[_TIMES][start - part.first : stop - part.first]
-            if times[-1] >= edges[0]:
-                mine = edges[: int(edges.searchsorted(times[-1], "right"))]
-                fronts: Ints = start + times.searchsorted(mine)
-                return fronts
-            start = stop
-        return np.full(len(edges), self.end)
+        first, times = self._times
+        if not (len(times) and times[0] < edges[0] <= times[-1]):
+            found = self._block_at(int(edges[0]), since)
+            if found is None:
+                return np.full(len(edges), self.end)
+            first, times = self._times = found
+        mine = edges
+        if edges[-1] > times[-1]:
+            mine = edges[: int(edges.searchsorted(times[-1], "right"))]
+        fronts: Ints = times.searchsorted(mine)
+        fronts += first
+        return fronts if first >= since else np.maximum(fronts, since, out=fronts)
+
+    def _block_at(self, edge: int, since: int) -> tuple[int, Ints] | None:
+        """The first block, from that of `since` on, that ends at this time or later: its first row,
+        and its times. None: there is none here."""
+        block = int(self.first_times.view().searchsorted(edge)) - 1 + self.first_times.first
+        first = max(block, since // self.block_rows) * self.block_rows
+        while first < self.end:
+            part = self.part(max(first, since), first + self.block_rows)
+            times = part.columns[_TIMES][max(first - part.first, 0) :][: self.block_rows]
+            if times[-1] >= edge:
+                return max(first, part.first), times
+            first += self.block_rows
+        return None
 
     def values(self, column: Column, rows: Ints) -> Column:
         """The values that a column has in these rows, which ascend and may be in the tail.

@@ -146,7 +146,7 @@ class RowBlock:
 
     def _sealed(self, marks: bytes) -> bytes:
         """A full one: its buffer."""
-        data = memoryview(self.data)
+        data = self.data.data
         data[self.layout.end :] = marks
         _HEAD.pack_into(data, 0, _MAGIC, 0, self.first, self.count)
         struct.pack_into("<I", data, 4, crc32(data[8:]))
