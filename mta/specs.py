@@ -371,7 +371,7 @@ class Rolling(Streamed):
             this name already, that goes on as it was at the last ``op.flush()``, after
             ``op.received`` rows.
         name : of the stream on its store
-        block : bytes that are read and written at a time; None: 64 KB, or what `memory` allows
+        block : bytes that are read and written at a time; None: 128 KB, or what `memory` allows
 
         Raises
         ------

@@ -20,7 +20,7 @@ from mta.stores import Store, open_store
 from mta.stores.background import BackgroundStore
 from mta.stores.files import FileStore
 
-LARGEST_BLOCK = 65536
+LARGEST_BLOCK = 131072
 LEAST_BLOCK = 2048
 # Of each key: the rows that are filling a block, the block that was filled last, and the two in
 # which its window begins.
