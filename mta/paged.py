@@ -198,11 +198,14 @@ class PagedTrack(Track):
         if self.lo >= end or lo[0] > end:
             return len(lo)
         # Of those that begin in the tail it is known already; of others, that it is not there.
-        behind = lo[: int(lo.searchsorted(end, side="right"))]
+        known = int(lo.searchsorted(end, side="right"))
+        behind = lo[: min(known, 2 * self.stored.block_rows)]  # more than begin in a block, often
         times = self.times.view()[windows.at[: len(behind)] - self.times.first]
         fronts = self.stored.fronts(self._edges(times), self.lo)
         behind[: len(fronts)] = np.minimum(fronts, windows.hi[: len(fronts)])
-        return len(fronts) if len(fronts) < len(behind) or fronts[-1] < end else len(lo)
+        if len(fronts) < len(behind) or len(behind) < known or fronts[-1] < end:
+            return len(fronts)
+        return len(lo)
 
     def _counts(self, source: Input | None, windows: Windows) -> Ints:
         """The rows that count in every window."""

@@ -149,7 +149,7 @@ class PagedRows:
         while self.end + self.block_rows <= stop:
             start = self.end
             values, valid = self._of_tail(start, start + self.block_rows)
-            self.repository.append(values, valid)
+            self.repository.append_checked(values, valid)
             self._note_block(values, valid)
             self._drop_tail()
 
@@ -170,7 +170,7 @@ class PagedRows:
             mask = self.tail.valid(source)
             if mask is not None:
                 valid[self.names.inputs[source]] = mask[mine]
-        columns = self.tail.columns()
+        columns = self.tail.columns() if self.tail.values else {}
         for column in self.tail.values:
             name = self.names.taken[column]
             taken = columns[column].slice(mine.start, mine.stop)

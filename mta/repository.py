@@ -193,7 +193,10 @@ class Repository:
         StoreError
             A block could not be written. `back` says how many rows are inside; go on with the next.
         """
-        arrays, masks = self._checked(values, valid or {})
+        self.append_checked(*self._checked(values, valid or {}))
+
+    def append_checked(self, arrays: Arrays, masks: Mapping[str, NDArray[np.bool_]]) -> None:
+        """As `append`, of arrays that are as they have to be."""
         rows = len(next(iter(arrays.values())))
         start = 0
         while start < rows:

@@ -107,7 +107,8 @@ class BackgroundStore(Store):
             An earlier write has failed.
         """
         wanted = list(keys)
-        with self._saying("prefetch", wanted), self._changed:
+        self._check_open("prefetch")
+        with self._changed:
             self._raise_error()
             for key in wanted:
                 self._turn += 1
@@ -132,7 +133,14 @@ class BackgroundStore(Store):
         return self._waiting
 
     def _get(self, key: bytes) -> bytes | None:
-        return self._get_many((key,))[0]
+        with self._changed:
+            self._raise_error()
+            if self._wanted:
+                self._wanted.pop(key, None)
+            ahead = self._ahead.pop(key)
+            if key in self._newest:
+                return self._newest[key][0]
+        return self.store.get(key) if ahead is None else ahead
 
     def _get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         found: dict[bytes, bytes | None] = {}
