@@ -7,6 +7,7 @@ rows, and its kernels read the oldest ones again when the front comes to them. S
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -16,7 +17,7 @@ from mta._kernel import slide_keys
 from mta._paged import GivenCounter, PagedKernel
 from mta._paged_halves import PagedHalves
 from mta.count_log import Logs
-from mta.engine import Ints, Ticks
+from mta.engine import Ints, Ticks, row_edges
 from mta.errors import StoreError
 from mta.frames import Column
 from mta.paged_kernels import COUNTING, Paged, check_values, make_paged_kernel
@@ -44,6 +45,11 @@ class PagedPlace(NamedTuple):
 
 class PagedSlider(Slider):
     """The kernels of one key; where windows begin is found on the way, a run of them at a time."""
+
+    @cached_property
+    def paged(self) -> list[Paged]:
+        """The kernels, in order."""
+        return [cast(Paged, kernel) for kernel in self.kernels.values()]
 
     def begin(
         self, windows: Windows, runs: Iterable[tuple[int, int]],
@@ -96,6 +102,7 @@ class PagedTrack(Track):
         super().__init__(spec, plan, ticks)
         self._make, self._leave, self._logs = make, leave, logs
         self.look_up = self._look_up
+        self._row_edges = row_edges(spec)
         self.entered = 0  # the row up to which kernels have had rows
         self._stored: PagedRows | None = None  # made when the types of the columns are known
         self.failure: StoreError | None = None  # of the store, once a call had its answers
@@ -122,8 +129,7 @@ class PagedTrack(Track):
 
     @property
     def _kernels(self) -> list[Paged]:
-        kernels = [] if self.slider is None else self.slider.kernels.values()
-        return [cast(Paged, kernel) for kernel in kernels]
+        return [] if self.slider is None else cast(PagedSlider, self.slider).paged
 
     # ------------------------------------------------------------------------------ answers
 
@@ -140,6 +146,15 @@ class PagedTrack(Track):
             check_values(self.plan, self.rows.columns())
             self._stored = self._make_stored(None)
         return windows
+
+    def _row_bounds(self, final: bool) -> tuple[Ints, Ints]:
+        first, last = self._row_edges
+        start, end = self.answered, self.received
+        stop = end if final else min(end, end - last + 1)
+        if start < stop and start + first >= 0 and stop + last <= end + 1:  # none is cut short
+            hi = np.arange(start + last, stop + last)
+            return hi + (first - last), hi
+        return super()._row_bounds(final)
 
     def _edges(self, times: Ints) -> Ints:
         """The least times that windows of rows at these times may hold."""

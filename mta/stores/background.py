@@ -140,7 +140,7 @@ class BackgroundStore(Store):
             ahead = self._ahead.pop(key)
             if key in self._newest:
                 return self._newest[key][0]
-        return self.store.get(key) if ahead is None else ahead
+        return self.store.get_many((key,))[0] if ahead is None else ahead
 
     def _get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         found: dict[bytes, bytes | None] = {}
