@@ -60,8 +60,9 @@ cdef class PagedHalves(Kernel):
     cdef char* ends             # from the end of each group of pages, from this one on, to the split
     cdef int64_t first_end      # (-1: they are to be made),
     cdef int64_t end_room
-    cdef char* edges            # and the sums from the end of each page of a group, this one
+    cdef char* edges            # and the sums from the end of each page of a group, from this one on
     cdef int64_t edged          # (-1: none)
+    cdef int64_t edge_room
     cdef char* part             # for a while
 
     def __cinit__(self, Counter counter, HalvesKernel halves):
@@ -69,11 +70,10 @@ cdef class PagedHalves(Kernel):
         self.at.split = self.at.value = -1
         self.first_end = self.edged = -1
         self.newest = <char*> calloc(2, self.size)
-        self.edges = <char*> malloc(GROUP * halves.size)
         self.part = self.newest + self.size
         free(halves.page)
         halves.page = NULL
-        if self.newest == NULL or self.edges == NULL:
+        if self.newest == NULL:
             raise MemoryError()
 
     def __init__(self, Counter counter, HalvesKernel halves):
@@ -103,7 +103,7 @@ cdef class PagedHalves(Kernel):
         """Bytes held."""
         cdef int64_t head = 0 if self.halves.page == NULL else (<int64_t> 1 << self.bits)
         return ((self.room + self.end_room + 2) * <int64_t> self.size
-                + (head + GROUP) * <int64_t> self.halves.size)
+                + (head + self.edge_room) * <int64_t> self.halves.size)
 
     # ------------------------------------------------------------------------------ windows
 
@@ -221,7 +221,7 @@ cdef class PagedHalves(Kernel):
         if end < self.at.split:
             if self.first_end < 0:
                 self.make_ends(page)
-            if self.edged != page // GROUP:
+            if self.edged < 0 or self.edged // GROUP != page // GROUP:
                 self.make_edges(page)
             memcpy(part, self.edge_at(page), self.halves.size)
         else:
@@ -274,12 +274,19 @@ cdef class PagedHalves(Kernel):
             self.halves.prepend(self.part, self.page_at(page))
         return 0
 
-    cdef int make_edges(self, int64_t first) noexcept nogil:
+    cdef int make_edges(self, int64_t first) except -1 nogil:
         """The sums from the end of each page of a group, from this one on, to the split."""
         cdef int64_t newest = (self.at.split - 1) >> self.bits, page = (first // GROUP + 1) * GROUP
-        self.edged = first // GROUP
-        memcpy(self.part, self.end_at(self.edged) if page <= newest else self.newest, self.size)
+        cdef char* edges
+        memcpy(self.part, self.end_at(first // GROUP) if page <= newest else self.newest, self.size)
         page = min(page, newest)
+        if page - first > self.edge_room:
+            edges = <char*> realloc(self.edges, (page - first) * self.halves.size)
+            if edges == NULL:
+                with gil:
+                    raise MemoryError(f"{page - first} pages")
+            self.edges, self.edge_room = edges, page - first
+        self.edged = first
         while page > first:
             page -= 1
             memcpy(self.edge_at(page), self.halves.sums(self.part), self.halves.size)
@@ -290,7 +297,7 @@ cdef class PagedHalves(Kernel):
         return self.ends + (group - self.first_end) * <int64_t> self.size
 
     cdef char* edge_at(self, int64_t page) noexcept nogil:
-        return self.edges + page % GROUP * <int64_t> self.halves.size
+        return self.edges + (page - self.edged) * <int64_t> self.halves.size
 
     # ---------------------------------------------------------------------------- the pages
 

@@ -264,6 +264,8 @@ class PagedTrack(Track):
         """
         for kernel in self._kernels:
             kernel.let_go()
+        if self.stored.repository.is_least:  # memory is short, and their pages are small
+            self.sleep()
         if self.picked is not None:
             self.picked.drop_to(self.answered)
         self.failure = None

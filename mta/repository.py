@@ -174,6 +174,11 @@ class Repository:
         """The number of the oldest row that a window holds."""
         return min(self.fronts)
 
+    @property
+    def is_least(self) -> bool:
+        """The pool is as small as it may be."""
+        return self.pool_size == len(self.fronts) + 1
+
     # ------------------------------------------------------------------------------ rows in
 
     def append(self, values: Arrays, valid: Mapping[str, NDArray[np.bool_]] | None = None) -> None:

@@ -127,7 +127,8 @@ class Spill:
         share = self.memory // (blocks * (keys or 1))
         block = self.block or max(LEAST_BLOCK, min(LARGEST_BLOCK, share))
         tails = windows + 1 if windows > 1 else 1
-        least = blocks - tails
+        # Where memory is short for the least blocks, none is read before a window comes to it.
+        least = windows + 1 if share < LEAST_BLOCK else blocks - tails
         return block, least if keys is not None else max(least, self.memory // block - tails)
 
     def _note_due(self) -> None:
