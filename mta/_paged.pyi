@@ -1,10 +1,13 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import disjoint_base
 
 from mta._kernel import Counter, Kernel
+
+def first_at(times: NDArray[Any], edges: NDArray[Any]) -> NDArray[np.int64]: ...
 
 @disjoint_base
 class GivenCounter(Counter):

@@ -28,6 +28,29 @@ cdef enum:
 cdef uint8_t ONE = 1
 
 
+def first_at(const int64_t[::1] times, const int64_t[::1] edges):
+    """Where among times, which never fall, is the first that is not before each of these edges, which
+    never fall either: of those edges up to the last time. (``np.searchsorted``, in one pass.)"""
+    cdef int64_t i = 0, n = edges.shape[0], at = 0, end = times.shape[0], middle, high = end
+    places = np.empty(n, np.int64)
+    cdef int64_t[::1] out = places
+    while n and at < high:    # the first by halves, the others from there on
+        middle = (at + high) // 2
+        if times[middle] < edges[0]:
+            at = middle + 1
+        else:
+            high = middle
+    with nogil:
+        while i < n:
+            while at < end and times[at] < edges[i]:
+                at += 1
+            if at == end:
+                break
+            out[i] = at
+            i += 1
+    return places[:i]
+
+
 cdef class GivenCounter(Counter):
     """The rows that count in each window are counted elsewhere, and given.
 

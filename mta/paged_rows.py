@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mta._paged import first_at
 from mta._vector import Vector
 from mta.engine import Ints
 from mta.frames import Column
@@ -302,10 +303,7 @@ class PagedRows:
             if found is None:
                 return np.full(len(edges), self.end)
             first, times = self._times = found
-        mine = edges
-        if edges[-1] > times[-1]:
-            mine = edges[: int(edges.searchsorted(times[-1], "right"))]
-        fronts: Ints = times.searchsorted(mine)
+        fronts = first_at(times, edges)
         fronts += first
         return fronts if first >= since else np.maximum(fronts, since, out=fronts)
 
