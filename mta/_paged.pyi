@@ -1,13 +1,23 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import disjoint_base
 
 from mta._kernel import Counter, Kernel
 
-def first_at(times: NDArray[Any], edges: NDArray[Any]) -> NDArray[np.int64]: ...
+def fronts_in_block(
+    lo: NDArray[Any],
+    hi: NDArray[Any],
+    at: NDArray[Any],
+    times: NDArray[Any],
+    first: int,
+    block: NDArray[Any],
+    block_first: int,
+    back: int,
+    since: int,
+    end: int,
+) -> int: ...
 
 @disjoint_base
 class GivenCounter(Counter):

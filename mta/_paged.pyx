@@ -14,13 +14,11 @@ recent and the ancient block), for any monoid, with no inverse. Cost: 5 combines
 A front that jumps reads the page that it comes to and no other.
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memmove, memset
 
 from mta._core cimport highest_bit, lowest_bit
-
-import numpy as np
 
 cdef enum:
     FEW_PAGES = 64    # that are given back at a time, at least
@@ -28,27 +26,47 @@ cdef enum:
 cdef uint8_t ONE = 1
 
 
-def first_at(const int64_t[::1] times, const int64_t[::1] edges):
-    """Where among times, which never fall, is the first that is not before each of these edges, which
-    never fall either: of those edges up to the last time. (``np.searchsorted``, in one pass.)"""
-    cdef int64_t i = 0, n = edges.shape[0], at = 0, end = times.shape[0], middle, high = end
-    places = np.empty(n, np.int64)
-    cdef int64_t[::1] out = places
-    while n and at < high:    # the first by halves, the others from there on
-        middle = (at + high) // 2
-        if times[middle] < edges[0]:
-            at = middle + 1
+def fronts_in_block(int64_t[::1] lo, const int64_t[::1] hi, const int64_t[::1] at, const int64_t[::1] times,
+                    int64_t first, const int64_t[::1] block, int64_t block_first, int64_t back,
+                    int64_t since, int64_t end):
+    """Find where windows begin, of the first of these on; those that begin in a block, in one pass.
+
+    lo, hi : the windows; lo is written
+    at : their rows, whose times begin with that of row `first`
+    block : times of rows from `block_first` on, the last of which the first window holds
+    back : what a window holds is no more than so much before its row
+    since : no window begins before this row
+    end : windows that are known to begin after this row, which is not here, are no concern
+
+    Returns how many.
+    """
+    cdef int64_t i = 0, n = lo.shape[0], place = 0, high = block.shape[0], middle, edge, last = block[high - 1]
+    edge = less(times[at[0] - first], back)
+    while place < high:    # the first by halves, the others from there on
+        middle = (place + high) // 2
+        if block[middle] < edge:
+            place = middle + 1
         else:
             high = middle
     with nogil:
-        while i < n:
-            while at < end and times[at] < edges[i]:
-                at += 1
-            if at == end:
+        while i < n and lo[i] <= end:
+            edge = less(times[at[i] - first], back)
+            if edge > last:
                 break
-            out[i] = at
+            while block[place] < edge:
+                place += 1
+            lo[i] = min(max(block_first + place, since), hi[i])
             i += 1
-    return places[:i]
+    return i
+
+
+cdef inline int64_t less(int64_t time, int64_t back) noexcept nogil:
+    """time - back, as far as that fits."""
+    if back > 0 and time < INT64_MIN + back:
+        return INT64_MIN
+    if back < 0 and time > INT64_MAX + back:
+        return INT64_MAX
+    return time - back
 
 
 cdef class GivenCounter(Counter):

@@ -14,7 +14,7 @@ import numpy as np
 
 from mta._bounds import Bounds
 from mta._kernel import slide_keys
-from mta._paged import GivenCounter, PagedKernel
+from mta._paged import GivenCounter, PagedKernel, fronts_in_block
 from mta._paged_halves import PagedHalves
 from mta.count_log import Logs
 from mta.engine import Ints, Ticks, row_edges
@@ -103,6 +103,9 @@ class PagedTrack(Track):
         self._make, self._leave, self._logs = make, leave, logs
         self.look_up = self._look_up
         self._row_edges = row_edges(spec)
+        # How far back from its row a window reaches, where it has a range.
+        reach = min((ticks.range or 0) + ticks.lag, _GREATEST)
+        self._back = reach - (not self.sides[0])
         self.entered = 0  # the row up to which kernels have had rows
         self._stored: PagedRows | None = None  # made when the types of the columns are known
         self.failure: StoreError | None = None  # of the store, once a call had its answers
@@ -156,15 +159,6 @@ class PagedTrack(Track):
             return hi + (first - last), hi
         return super()._row_bounds(final)
 
-    def _edges(self, times: Ints) -> Ints:
-        """The least times that windows of rows at these times may hold."""
-        assert self.ticks.range is not None
-        back = min(self.ticks.range + self.ticks.lag, _GREATEST) - (not self.sides[0])
-        if back >= 0 and times[0] >= _LEAST + back:
-            return times - back
-        fits = times >= _LEAST + back if back > 0 else times <= _GREATEST + back
-        return np.where(fits, times - back, _LEAST if back > 0 else _GREATEST)
-
     def answer(self, windows: Windows, answers: KeyedAnswers) -> None:
         """As of every track; those windows together that begin in one block."""
         if not answers.taken:
@@ -213,14 +207,16 @@ class PagedTrack(Track):
         if self.lo >= end or lo[0] > end:
             return len(lo)
         # Of those that begin in the tail it is known already; of others, that it is not there.
-        known = int(lo.searchsorted(end, side="right"))
-        behind = lo[: min(known, 2 * self.stored.block_rows)]  # more than begin in a block, often
-        times = self.times.view()[windows.at[: len(behind)] - self.times.first]
-        fronts = self.stored.fronts(self._edges(times), self.lo)
-        behind[: len(fronts)] = np.minimum(fronts, windows.hi[: len(fronts)])
-        if len(fronts) < len(behind) or len(behind) < known or fronts[-1] < end:
-            return len(fronts)
-        return len(lo)
+        times, first = self.times.view(), self.times.first
+        edge = int(times[int(windows.at[0]) - first]) - self._back
+        found = self.stored.block_at(max(_LEAST, min(edge, _GREATEST)), self.lo)
+        if found is None:
+            known = int(lo.searchsorted(end, side="right"))
+            np.minimum(end, windows.hi[:known], out=lo[:known])
+            return len(lo)
+        return fronts_in_block(
+            lo, windows.hi, windows.at, times, first, found[1], found[0], self._back, self.lo, end
+        )
 
     def _counts(self, source: Input | None, windows: Windows) -> Ints:
         """The rows that count in every window."""

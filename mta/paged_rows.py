@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mta._paged import first_at
 from mta._vector import Vector
 from mta.engine import Ints
 from mta.frames import Column
@@ -293,19 +292,16 @@ class PagedRows:
     def _count_in_tail(self, source: Input, rows: Ints) -> Ints:
         return _counted(self.tail.valid(source), self.tail.first, self.end, rows)
 
-    def fronts(self, edges: Ints, since: int) -> Ints:
-        """The first rows here, from `since` on, that are not before these times, which never fall:
-        of the first edge, and of those whose rows are in the same block; `end`, of all: there is
-        none, of the first."""
-        first, times = self._times
-        if not (len(times) and times[0] < edges[0] <= times[-1]):
-            found = self._block_at(int(edges[0]), since)
+    def block_at(self, edge: int, since: int) -> tuple[int, Ints] | None:
+        """The first row that is not before this time, and not before `since`, is in a block: the
+        times in it, and of which row they are the first. None: it is not here."""
+        times = self._times[1]
+        if not (len(times) and times[0] < edge <= times[-1]):
+            found = self._block_at(edge, since)
             if found is None:
-                return np.full(len(edges), self.end)
-            first, times = self._times = found
-        fronts = first_at(times, edges)
-        fronts += first
-        return fronts if first >= since else np.maximum(fronts, since, out=fronts)
+                return None
+            self._times = found
+        return self._times
 
     def _block_at(self, edge: int, since: int) -> tuple[int, Ints] | None:
         """The first block, from that of `since` on, that ends at this time or later: its first row,
