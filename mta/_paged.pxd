@@ -11,6 +11,7 @@ from mta._monoids cimport Extreme, FloatSum, Lift, Moments, combine, identity, l
 
 cdef enum:
     RUN = 64        # windows that are lowered at a time
+    FEW_PAGES = 64  # that are given back at a time, at least
     LEVELS = 8      # that there are places for, at first; and how many more at a time
 
 
@@ -18,6 +19,21 @@ cdef class GivenCounter(Counter):
     cdef object numbers         # keeps the counts alive
     cdef const int64_t* given   # by window number
     cdef int64_t nothing[CHUNK]
+
+
+cdef class PageParts:
+    # Pages before `first` are needed no more; `origin` is the first that has a place.
+    cdef char* parts
+    cdef size_t size        # bytes of a partial
+    cdef int64_t room
+    cdef int64_t origin
+    cdef int64_t first
+
+    cdef char* at(self, int64_t page) noexcept nogil
+    cdef int have(self, int64_t page) except -1 nogil
+    cdef int let_go(self, int64_t front, int64_t end, int64_t least) noexcept nogil
+    cdef bytes told(self, int64_t end)
+    cdef int take(self, bytes told, int64_t end) except -1
 
 
 cdef class PagedKernel(Kernel):
@@ -36,12 +52,8 @@ cdef class PagedKernel(Kernel):
     cdef int levels
     cdef char* pending
     cdef char* prefix
-    # of the newest node that begins with each page from `first_page` on; those before `page_origin`
-    # have been given back;
-    cdef char* pages
-    cdef int64_t page_room
-    cdef int64_t page_origin
-    cdef int64_t first_page
+    # of the newest node that begins with each page;
+    cdef PageParts pages
     # from each row of [head_front, head_end) to the split;
     cdef char* head
     cdef int64_t head_room
@@ -56,10 +68,7 @@ cdef class PagedKernel(Kernel):
     cdef int reserve(self, size_t size) except -1
     cdef int have_levels(self, int levels) except -1 nogil
     cdef void restart(self, int64_t row) noexcept nogil
-    cdef int64_t live_pages(self) noexcept nogil
-    cdef int have_page(self, int64_t page) except -1 nogil
     cdef int put_page(self, int64_t page) except -1 nogil
-    cdef char* page_at(self, int64_t page) noexcept nogil
     cdef int find_split(self) noexcept nogil
     cdef int fold_pages(self, int64_t front, char* out) noexcept nogil
     cdef int have_room(self, int64_t rows) except -1 nogil
@@ -178,7 +187,7 @@ cdef inline int insert_row(PagedKernel k, const Lift* how, PagePart* tag, int64_
     if k.back >> k.levels:
         k.have_levels(k.levels + LEVELS)
     if k.back & ((<int64_t> 1 << k.bits) - 1) == 0:
-        k.have_page(start >> k.bits)
+        k.pages.have(start >> k.bits)
     # A node whose left half has begun to leave is never asked for.
     while (start >> level) & 1 and start - (<int64_t> 1 << level) >= k.front:
         join_parts(k, how, node, part_at(k, k.pending, level, tag), node)

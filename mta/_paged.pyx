@@ -20,9 +20,6 @@ from libc.string cimport memcpy, memmove, memset
 
 from mta._core cimport highest_bit, lowest_bit
 
-cdef enum:
-    FEW_PAGES = 64    # that are given back at a time, at least
-
 cdef uint8_t ONE = 1
 
 
@@ -96,6 +93,59 @@ cdef class GivenCounter(Counter):
         return 0
 
 
+cdef class PageParts:
+    """A partial of each page of a window, by number."""
+
+    def __dealloc__(self):
+        free(self.parts)
+
+    cdef char* at(self, int64_t page) noexcept nogil:
+        return self.parts + (page - self.origin) * <int64_t> self.size
+
+    cdef int have(self, int64_t page) except -1 nogil:
+        """A place for a page."""
+        cdef int64_t live = page - self.origin, room = live + live // 4 + 4
+        cdef char* parts
+        if live >= self.room:
+            parts = <char*> realloc(self.parts, room * self.size)
+            if parts == NULL:
+                with gil:
+                    raise MemoryError(f"a window of {live} pages")
+            memset(parts + self.room * self.size, 0, (room - self.room) * self.size)
+            self.parts, self.room = parts, room
+        return 0
+
+    cdef int let_go(self, int64_t front, int64_t end, int64_t least) noexcept nogil:
+        """Pages before `front` are needed no more, those from `end` on are not there yet.
+
+        least : places are given back when they are so many, and not few beside the others; 0: all
+        """
+        cdef int64_t gone, live
+        self.first = max(self.first, front)
+        gone, live = self.first - self.origin, max(end - self.first, <int64_t> 0)
+        if gone >= least and (4 * gone >= live or least == 0):
+            if live:
+                memmove(self.parts, self.at(self.first), live * self.size)
+            self.origin = self.first
+        return 0
+
+    cdef bytes told(self, int64_t end):
+        """Those before page `end`: for `take`."""
+        cdef int64_t live = max(end - self.first, <int64_t> 0)
+        self.let_go(self.first, end, 0)
+        return PyBytes_FromStringAndSize(self.parts if live else NULL, live * self.size)
+
+    cdef int take(self, bytes told, int64_t end) except -1:
+        """Take what was told; the numbers are here already. ValueError: it is damaged."""
+        cdef int64_t live = max(end - self.first, <int64_t> 0)
+        if self.origin != self.first or len(told) != live * <Py_ssize_t> self.size:
+            raise ValueError("a kernel's pages are not as many as its rows ask for")
+        if live:
+            self.have(end - 1)
+            memcpy(self.parts, PyBytes_AS_STRING(told), live * self.size)
+        return 0
+
+
 cdef class PagedKernel(Kernel):
     """One state of a window in pages; subclasses say which monoid.
 
@@ -106,18 +156,18 @@ cdef class PagedKernel(Kernel):
 
     def __cinit__(self):
         self.bits = 11
+        self.pages = PageParts()
         self.restart(0)
 
     def __dealloc__(self):
         free(self.pending)
         free(self.prefix)
         free(self.node)
-        free(self.pages)
         free(self.head)
 
     cdef int reserve(self, size_t size) except -1:
         """Room for partials of this size."""
-        self.size = size
+        self.size = self.pages.size = size
         self.node = <char*> malloc(2 * size)
         if self.node == NULL:
             raise MemoryError()
@@ -158,7 +208,7 @@ cdef class PagedKernel(Kernel):
     @property
     def nbytes(self):
         """Bytes held."""
-        return (2 * self.levels + 2 + self.page_room + self.head_room) * <int64_t> self.size
+        return (2 * self.levels + 2 + self.pages.room + self.head_room) * <int64_t> self.size
 
     # ------------------------------------------------------------------------------ windows
 
@@ -168,9 +218,9 @@ cdef class PagedKernel(Kernel):
     cdef void restart(self, int64_t row) noexcept nogil:
         """An empty window: positions begin anew with this row. (The pages of the old ones stay where
         they are, so that `restore` can go back.)"""
-        self.page_origin = min(self.page_origin - (self.back >> self.bits), <int64_t> 0)
+        self.pages.origin = min(self.pages.origin - (self.back >> self.bits), <int64_t> 0)
         self.base = row
-        self.front = self.back = self.first_page = 0
+        self.front = self.back = self.pages.first = 0
         self.split = self.head_split = -1
 
     cdef int find_split(self) noexcept nogil:
@@ -220,54 +270,25 @@ cdef class PagedKernel(Kernel):
             if at:
                 level = min(level, lowest_bit(at))
             at += <int64_t> 1 << level
-        memcpy(out, self.page_at(start[n - 1] >> self.bits), self.size)
+        memcpy(out, self.pages.at(start[n - 1] >> self.bits), self.size)
         while n > 1:
             n -= 1
-            self.combine(out, self.page_at(start[n - 1] >> self.bits), out)
+            self.combine(out, self.pages.at(start[n - 1] >> self.bits), out)
         return 0
 
     # ---------------------------------------------------------------------------- the pages
 
-    cdef char* page_at(self, int64_t page) noexcept nogil:
-        return self.pages + (page - self.page_origin) * <int64_t> self.size
-
     cdef int put_page(self, int64_t page) except -1 nogil:
-        """`node` is the newest that begins with this page."""
-        if page >= self.first_page:
-            self.have_page(page)
-            memcpy(self.page_at(page), self.node, self.size)
+        """`node` is the newest that begins with this page. (Of one that had begun to leave when it was
+        full there is no node, and none is asked for.)"""
+        if page >= self.pages.first:
+            self.pages.have(page)
+            memcpy(self.pages.at(page), self.node, self.size)
         return 0
 
-    cdef int have_page(self, int64_t page) except -1 nogil:
-        """A place for a page. (Of one that had begun to leave when it was full there is no node, and
-        none is asked for.)"""
-        cdef int64_t room
-        cdef char* pages
-        if page - self.page_origin >= self.page_room:
-            room = 2 * (page - self.page_origin) + 4
-            pages = <char*> realloc(self.pages, room * self.size)
-            if pages == NULL:
-                with gil:
-                    raise MemoryError(f"a window of {page} pages")
-            memset(pages + self.page_room * self.size, 0, (room - self.page_room) * self.size)
-            self.pages, self.page_room = pages, room
-        return 0
-
-    cdef int64_t live_pages(self) noexcept nogil:
-        return max((self.back >> self.bits) - self.first_page, <int64_t> 0)
-
-    def let_go(self, int64_t least=FEW_PAGES):
-        """Pages before the front are needed no more: `restore` will not go back behind it.
-
-        least : their places are given back when they are so many, and most of all
-        """
-        cdef int64_t gone, live
-        self.first_page = max(self.first_page, self.front >> self.bits)
-        gone, live = self.first_page - self.page_origin, self.live_pages()
-        if gone >= least and (gone >= live or least == 0):
-            if live:
-                memmove(self.pages, self.page_at(self.first_page), live * self.size)
-            self.page_origin = self.first_page
+    def let_go(self):
+        """Pages before the front are needed no more: `restore` will not go back behind it."""
+        self.pages.let_go(self.front >> self.bits, self.back >> self.bits, FEW_PAGES)
 
     def rest(self):
         """Give back what can be made again when it is needed."""
@@ -284,7 +305,7 @@ cdef class PagedKernel(Kernel):
         cdef int64_t[5] told
         cdef int level
         told[0], told[1], told[2] = self.base, self.front, self.back
-        told[3], told[4] = self.first_page, self.page_origin
+        told[3], told[4] = self.pages.first, self.pages.origin
         saved = [PyBytes_FromStringAndSize(<const char*> told, sizeof(told))]
         for level in range(MAX_LEVELS):
             if (self.back >> level) & 1:
@@ -305,7 +326,7 @@ cdef class PagedKernel(Kernel):
         if not 0 <= told[1] <= told[2] or not told[4] <= told[3] <= (told[1] >> self.bits) or told[3] < 0:
             raise ValueError("a kernel's state has positions that make no sense")
         self.base, self.front, self.back = told[0], told[1], told[2]
-        self.first_page, self.page_origin = told[3], told[4]
+        self.pages.first, self.pages.origin = told[3], told[4]
         if self.back >> self.levels:
             self.have_levels(highest_bit(self.back) + 1)
         self.split = self.head_split = -1
@@ -315,7 +336,7 @@ cdef class PagedKernel(Kernel):
                 at += self.size
                 # It has been the newest node of its page again from here on.
                 page = ((self.back >> (level + 1)) << (level + 1)) >> self.bits
-                if level >= self.bits and self.first_page <= page:
+                if level >= self.bits and self.pages.first <= page:
                     memcpy(self.node, self.pending + level * self.size, self.size)
                     self.put_page(page)
         if self.front < self.back:
@@ -323,10 +344,7 @@ cdef class PagedKernel(Kernel):
 
     def to_parts(self):
         """All that it holds, as two bytes objects: for `fill`."""
-        cdef int64_t live
-        self.let_go(0)
-        live = self.live_pages()
-        pages = PyBytes_FromStringAndSize(self.page_at(self.first_page) if live else NULL, live * self.size)
+        pages = self.pages.told(self.back >> self.bits)
         return self.save(), pages
 
     def fill(self, bytes saved, bytes pages):
@@ -337,14 +355,8 @@ cdef class PagedKernel(Kernel):
         ValueError
             They are damaged, or of another kernel.
         """
-        cdef int64_t live, i
         self.restore(saved)
-        live = self.live_pages()
-        if self.page_origin != self.first_page or len(pages) != live * <Py_ssize_t> self.size:
-            raise ValueError("a kernel's pages are not as many as its rows ask for")
-        for i in range(live):
-            memcpy(self.node, PyBytes_AS_STRING(pages) + i * <int64_t> self.size, self.size)
-            self.put_page(self.first_page + i)
+        self.pages.take(pages, self.back >> self.bits)
 
     # ----------------------------------------------------------------- what subclasses replace
 

@@ -21,9 +21,9 @@ from libc.string cimport memcpy, memmove, memset
 from mta._halves cimport ORIGIN, RUN, HalvesKernel
 from mta._kernel cimport Counter, Kernel
 from mta._monoids cimport Cell
+from mta._paged cimport FEW_PAGES, PageParts
 
 cdef enum:
-    FEW_PAGES = 64    # that are given back at a time, at least
     GROUP = 32        # pages of which the edges are made together
 
 
@@ -54,8 +54,7 @@ cdef class PagedHalves(Kernel):
     cdef object tail            # what was attached: columns, valid, first
     cdef int64_t tail_first
     cdef size_t size            # bytes of a partial around its own value
-    cdef char* pages            # one of each page from at.page_origin on
-    cdef int64_t room
+    cdef PageParts pages
     cdef char* newest           # of the page with the split, as far as that
     cdef char* ends             # from the end of each group of pages, from this one on, to the split
     cdef int64_t first_end      # (-1: they are to be made),
@@ -68,6 +67,8 @@ cdef class PagedHalves(Kernel):
     def __cinit__(self, Counter counter, HalvesKernel halves):
         self.halves, self.size, self.bits = halves, halves.monoid_size(), 11
         self.at.split = self.at.value = -1
+        self.pages = PageParts()
+        self.pages.size = self.size
         self.first_end = self.edged = -1
         self.newest = <char*> calloc(2, self.size)
         self.part = self.newest + self.size
@@ -80,7 +81,6 @@ cdef class PagedHalves(Kernel):
         Kernel.__init__(self, counter)
 
     def __dealloc__(self):
-        free(self.pages)
         free(self.edges)
         free(self.ends)
         free(self.newest)
@@ -102,7 +102,7 @@ cdef class PagedHalves(Kernel):
     def nbytes(self):
         """Bytes held."""
         cdef int64_t head = 0 if self.halves.page == NULL else (<int64_t> 1 << self.bits)
-        return ((self.room + self.end_room + 2) * <int64_t> self.size
+        return ((self.pages.room + self.end_room + 2) * <int64_t> self.size
                 + (head + self.edge_room) * <int64_t> self.halves.size)
 
     # ------------------------------------------------------------------------------ windows
@@ -155,7 +155,7 @@ cdef class PagedHalves(Kernel):
             return 0
         self.halves.begin(self.newest)
         if page < self.at.page:    # what comes after the split is null
-            self.halves.prepend(self.newest, self.page_at(page))
+            self.halves.prepend(self.newest, self.pages.at(page))
         else:
             self.halves.left(begin, self.at.split, <void*> self.halves.sums(self.newest), NULL)
         return 0
@@ -171,7 +171,7 @@ cdef class PagedHalves(Kernel):
             self.halves.tell_origin(self.at.next)
         self.at.seen = max(self.at.seen, hi)
         while (self.at.page + 1) << self.bits <= self.at.seen:
-            self.have_page(self.at.page)
+            self.pages.have(self.at.page)
             self.fill_page(self.at.page)
             self.at.page += 1
         self.halves.go_to_origin(self.at.around)
@@ -183,7 +183,7 @@ cdef class PagedHalves(Kernel):
     cdef int fill_page(self, int64_t page) except -1 nogil:
         """The partial of a page, around its last value."""
         cdef int64_t first = page << self.bits, end = (page + 1) << self.bits, row, n = 0, value = -1
-        cdef char* part = self.page_at(page)
+        cdef char* part = self.pages.at(page)
         cdef bint is_here = first >= self.tail_first
         if not is_here:
             with gil:
@@ -271,7 +271,7 @@ cdef class PagedHalves(Kernel):
             page -= 1
             if page % GROUP == GROUP - 1:
                 memcpy(self.end_at(page // GROUP), self.part, self.size)
-            self.halves.prepend(self.part, self.page_at(page))
+            self.halves.prepend(self.part, self.pages.at(page))
         return 0
 
     cdef int make_edges(self, int64_t first) except -1 nogil:
@@ -290,7 +290,7 @@ cdef class PagedHalves(Kernel):
         while page > first:
             page -= 1
             memcpy(self.edge_at(page), self.halves.sums(self.part), self.halves.size)
-            self.halves.prepend(self.part, self.page_at(page))
+            self.halves.prepend(self.part, self.pages.at(page))
         return 0
 
     cdef char* end_at(self, int64_t group) noexcept nogil:
@@ -299,36 +299,9 @@ cdef class PagedHalves(Kernel):
     cdef char* edge_at(self, int64_t page) noexcept nogil:
         return self.edges + (page - self.edged) * <int64_t> self.halves.size
 
-    # ---------------------------------------------------------------------------- the pages
-
-    cdef char* page_at(self, int64_t page) noexcept nogil:
-        return self.pages + (page - self.at.page_origin) * <int64_t> self.size
-
-    cdef int have_page(self, int64_t page) except -1 nogil:
-        """A place for a page."""
-        cdef int64_t live = page - self.at.page_origin, room = live + live // 4 + 4
-        cdef char* pages
-        if live >= self.room:
-            pages = <char*> realloc(self.pages, room * self.size)
-            if pages == NULL:
-                with gil:
-                    raise MemoryError(f"a window of {page} pages")
-            memset(pages + self.room * self.size, 0, (room - self.room) * self.size)
-            self.pages, self.room = pages, room
-        return 0
-
-    cdef int64_t live_pages(self) noexcept nogil:
-        return max(self.at.page - self.at.first_page, <int64_t> 0)
-
-    def let_go(self, int64_t least=FEW_PAGES):
+    def let_go(self):
         """As that of ``PagedKernel``."""
-        cdef int64_t gone, live
-        self.at.first_page = max(self.at.first_page, self.at.front >> self.bits)
-        gone, live = self.at.first_page - self.at.page_origin, self.live_pages()
-        if gone >= least and (4 * gone >= live or least == 0):
-            if live:
-                memmove(self.pages, self.page_at(self.at.first_page), live * self.size)
-            self.at.page_origin = self.at.first_page
+        self.pages.let_go(self.at.front >> self.bits, self.at.page, FEW_PAGES)
 
     def rest(self):
         """Give back what can be made again when it is needed."""
@@ -340,6 +313,7 @@ cdef class PagedHalves(Kernel):
 
     def save(self):
         """As that of ``PagedKernel``."""
+        self.at.first_page, self.at.page_origin = self.pages.first, self.pages.origin
         return (PyBytes_FromStringAndSize(<const char*> &self.at, sizeof(Standing))
                 + PyBytes_FromStringAndSize(self.halves.newer, self.halves.size)
                 + PyBytes_FromStringAndSize(self.newest, self.size))
@@ -354,7 +328,7 @@ cdef class PagedHalves(Kernel):
         if not (0 <= at.front <= at.seen and at.split <= at.last <= at.seen and at.value < at.seen
                 and 0 <= at.page_origin <= at.first_page <= at.front >> self.bits):
             raise ValueError("a kernel's state has positions that make no sense")
-        self.at = at
+        self.at, self.pages.first, self.pages.origin = at, at.first_page, at.page_origin
         memcpy(self.halves.newer, told + sizeof(Standing), self.halves.size)
         memcpy(self.newest, told + sizeof(Standing) + self.halves.size, self.size)
         self.halves.go_to_origin(self.at.around)
@@ -362,11 +336,7 @@ cdef class PagedHalves(Kernel):
 
     def to_parts(self):
         """As that of ``PagedKernel``."""
-        cdef int64_t live
-        self.let_go(0)
-        live = self.live_pages()
-        pages = PyBytes_FromStringAndSize(self.page_at(self.at.first_page) if live else NULL,
-                                          live * self.size)
+        pages = self.pages.told(self.at.page)
         return self.save(), pages
 
     def fill(self, bytes saved, bytes pages):
@@ -377,11 +347,5 @@ cdef class PagedHalves(Kernel):
         ValueError
             They are damaged, or of another kernel.
         """
-        cdef int64_t live
         self.restore(saved)
-        live = self.live_pages()
-        if self.at.page_origin != self.at.first_page or len(pages) != live * <Py_ssize_t> self.size:
-            raise ValueError("a kernel's pages are not as many as its rows ask for")
-        if live:
-            self.have_page(self.at.first_page + live - 1)
-            memcpy(self.page_at(self.at.first_page), PyBytes_AS_STRING(pages), live * self.size)
+        self.pages.take(pages, self.at.page)
