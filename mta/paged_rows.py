@@ -309,6 +309,7 @@ class PagedRows:
         block = int(self.first_times.view().searchsorted(edge)) - 1 + self.first_times.first
         first = max(block, since // self.block_rows) * self.block_rows
         while first < self.end:
+            self.pass_by(first)
             part = self.part(max(first, since), first + self.block_rows)
             times = part.columns[_TIMES][max(first - part.first, 0) :][: self.block_rows]
             if times[-1] >= edge:
