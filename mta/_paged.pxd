@@ -6,7 +6,7 @@ from libc.string cimport memcpy
 
 from mta._core cimport MAX_LEVELS, highest_bit, lowest_bit
 from mta._kernel cimport CHUNK, Counter, Kernel
-from mta._monoids cimport Extreme, FloatSum, Lift, Moments, combine, identity, lift
+from mta._monoids cimport Extreme, FloatSum, Lift, combine, identity, lift
 
 
 cdef enum:
@@ -92,7 +92,6 @@ ctypedef fused PagePart:
     AnyPart
     FloatSum
     Extreme
-    Moments
 
 
 cdef inline PagePart* part_at(PagedKernel k, char* parts, int64_t i, PagePart* tag) noexcept nogil:

@@ -8,14 +8,14 @@ from libc.stdint cimport INT64_MIN, int64_t
 
 from mta._core cimport MAX_OUTPUTS, ForestOps, Lowering, find_ops, make_lift
 from mta._kernel cimport Counter, Kernel
-from mta._monoids cimport FLOAT, Cell, Extreme, FloatSum, Lift, Moments, combine, float_key, identity, lift
+from mta._monoids cimport FLOAT, Cell, Extreme, FloatSum, Lift, combine, float_key, identity, lift
 from mta._paged cimport PagedKernel, step_pages
 
 from mta._paged_halves import PagedHalves
 
 
 cdef class PagedForest(PagedKernel):
-    """The monoids of the forest: sums and means of floats, min and max, var and std.
+    """The monoids of the forest: sums and means of floats, min and max.
 
     monoid, source, nan : as those of ``Forest``
     wanted : list of (name, ddof), one per answer
@@ -78,25 +78,6 @@ cdef class PagedExtremes(PagedForest):
 
     cdef void combine(self, void* out, const void* a, const void* b) noexcept nogil:
         combine(&self.how, <Extreme*> out, <const Extreme*> a, <const Extreme*> b)
-
-
-cdef class PagedSpreads(PagedForest):
-    """var and std (``docs/adr/0002``)."""
-
-    cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil:
-        return step_pages(self, &self.how, <Moments*> NULL, start, n, lo, hi)
-
-    cdef void clear(self, void* part) noexcept nogil:
-        identity(&self.how, <Moments*> part)
-
-    cdef void lift(self, void* part, int64_t row) noexcept nogil:
-        if self.counts_row(row):
-            lift(&self.how, <Moments*> part, self.scan.values[row])
-        else:
-            identity(&self.how, <Moments*> part)
-
-    cdef void combine(self, void* out, const void* a, const void* b) noexcept nogil:
-        combine(&self.how, <Moments*> out, <const Moments*> a, <const Moments*> b)
 
 
 cdef struct Placed:
