@@ -4,7 +4,6 @@ from typing_extensions import disjoint_base
 
 from mta._kernel import Counter
 from mta._paged import PagedKernel
-from mta._paged_halves import PagedHalves as PagedHalves
 
 SIDE_OF: dict[str, int]
 

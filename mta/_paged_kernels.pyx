@@ -11,8 +11,6 @@ from mta._kernel cimport Counter, Kernel
 from mta._monoids cimport FLOAT, Cell, Extreme, FloatSum, Lift, combine, float_key, identity, lift
 from mta._paged cimport PagedKernel, step_pages
 
-from mta._paged_halves import PagedHalves
-
 
 cdef class PagedForest(PagedKernel):
     """The monoids of the forest: sums and means of floats, min and max.

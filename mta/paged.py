@@ -258,10 +258,11 @@ class PagedTrack(Track):
 
         What the store fails at is done the next time; `failure` says so.
         """
+        short = self.stored.repository.is_least  # of memory; then pages are small
         for kernel in self._kernels:
             kernel.let_go()
-        if self.stored.repository.is_least:  # memory is short, and their pages are small
-            self.sleep()
+            if short and isinstance(kernel, _IN_TURN):
+                kernel.rest()
         if self.picked is not None:
             self.picked.drop_to(self.answered)
         self.failure = None

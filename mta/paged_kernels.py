@@ -9,21 +9,21 @@ from mta._kernel import Counter, Kernel
 from mta._leaving import LeavingFloats, LeavingInts, LeavingKernel
 from mta._paged import PagedKernel
 from mta._paged_distinct import PagedDistinct
+from mta._paged_halves import PagedHalves
 from mta._paged_kernels import (
     PagedExtremes,
-    PagedHalves,
     PagedPlaces,
-    PagedSpreads,
     PagedSums,
 )
 from mta._paged_ranks import PagedRanks
+from mta._paged_spreads import SquaresKernel
 from mta.errors import SpecError
 from mta.kernels import Columns, answers_rows, make_kernel, wanted_ranks
 from mta.plan import Output, Plan, State
 from mta.specs import Rolling
 
 _HALVES = ("powers", "pairs", "weighted", "products", "runs")
-Paged = PagedKernel | LeavingKernel  # all kernels over rows in pages
+Paged = PagedKernel | PagedHalves | LeavingKernel  # all kernels over rows in pages
 COUNTING = (PagedRanks, PagedDistinct)  # those that keep a log of counts
 _COUNTED = ("ranks", "tally")
 _SERVED = ("sum", "min", "max", "moments", "ends", "arg", *_HALVES, *_COUNTED)
@@ -94,7 +94,7 @@ def make_paged_kernel(
         return PagedPlaces(counter, sources[0] if sources else None, state.nan, places)
     if state.name == "moments":
         wanted = [(a.fn, a.ddof) for a in aggs]
-        return PagedSpreads(counter, "moments", sources[0], "propagate", wanted)
+        return PagedHalves(counter, SquaresKernel(counter, sources[0], wanted))
     if state.name in ("min", "max"):
         wanted = [(state.name, 0) for _ in aggs]
         return PagedExtremes(counter, state.name, sources[0], state.nan, wanted)
