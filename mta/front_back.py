@@ -1,16 +1,17 @@
-"""Extremes of windows whose panes are on a store: two stacks of tables, two of which are held.
+"""What can't be taken out of a total, of windows whose panes are on a store: two stacks of tables,
+two of which are held.
 
-The extremes of a window are those of its front, panes up to a border, and of its back, those after
-it. In the back keys only rise, as panes come. When the front is used up, the records of the back
-are read from the newest to the oldest, and it becomes the front: a table of what all of it comes
-to, and on the store a stack of what the table was before each record, to be put back when that
-record's pane leaves.
+The partials of a window are those of its front, panes up to a border, joined with those of its
+back, the panes after it. The back is only joined to, as panes come. When the front is used up, the
+records of the back are read from the newest to the oldest, and it becomes the front: a table of
+what all of it comes to, and on the store a stack of what the table was before each record, to be
+put back when that record's pane leaves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,28 +22,66 @@ from mta.row_blocks import Arrays, Layout
 from mta.shelf import AT, Renames, Stack
 from mta.stores import Store
 
-Keys = NDArray[np.int64]  # by group, or record, and extreme
+Parts = NDArray[np.int64]  # by group, or record, and word
+Pieces = Iterable[tuple[Ints, Ints, Parts]]  # panes, codes and partials
+
+
+class Joins(Protocol):
+    """A monoid by groups: how partials of some words are joined in tables."""
+
+    width: int
+
+    def nothing(self, n: int) -> Parts:
+        """So many partials of no rows."""
+
+    def join(self, table: Parts, codes: Ints, parts: Parts) -> None:
+        """Join partials to those that a table has for their groups."""
+
+    def walk_back(self, table: Parts, codes: Ints, parts: Parts) -> tuple[Ints, Parts]:
+        """The same, from the last to the first; and what is to be put back when they leave again:
+        the numbers of partials, falling, and what the table had before each."""
+
+
+class Extremes:
+    """Extremes as keys, the greatest of which counts.
+
+    width : how many a group has
+    """
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+
+    def nothing(self, n: int) -> Parts:
+        """Keys of no rows."""
+        return np.full((n, self.width), NOTHING, np.int64)
+
+    def join(self, table: Parts, codes: Ints, parts: Parts) -> None:
+        """Let groups have those keys that are greater."""
+        raise_to(table, codes, parts)
+
+    def walk_back(self, table: Parts, codes: Ints, parts: Parts) -> tuple[Ints, Parts]:
+        """Only what was greater is put back later."""
+        return walk_back(table, codes, parts)
 
 
 class FrontBack:
-    """The extremes of all groups over a window that moves on.
+    """The partials of all groups over a window that moves on.
 
-    extremes : how many a group has
+    joins : how they are joined
 
     Cost: O(1) a record, amortised: it is read once more than others are, and what is put back for
     it is written once and read once, at most. The window at which the back becomes the front goes
-    over all records inside. Memory: two keys per group and extreme, and one block.
+    over all records inside. Memory: two partials per group, and one block.
 
     It is the algorithm of `fifo.TwoStacks` over panes, but for this: the front is one table and a
     way back from it, not a table per pane, as a record changes one group of a table.
     """
 
-    def __init__(self, extremes: int, store: Store, name: str, block: int) -> None:
-        self.extremes, self.store, self.name = extremes, store, name
-        columns = {AT: "int64", "code": "int64", **{f"k{i}": "int64" for i in range(extremes)}}
-        self.layout = Layout(columns, block)
-        self.front = _nothing(0, extremes)
-        self.back = _nothing(0, extremes)
+    def __init__(self, joins: Joins, store: Store, name: str, block: int) -> None:
+        self.joins, self.store, self.name = joins, store, name
+        self.words = [f"k{i}" for i in range(joins.width)]
+        self.layout = Layout(dict.fromkeys([AT, "code", *self.words], "int64"), block)
+        self.front, self.back = joins.nothing(0), joins.nothing(0)
         self.back_first: int | None = None  # the first pane of the back
         self.turns = 0  # how often the back has become the front
         self.stack = Stack(self.layout, store, self._stack_name(0))
@@ -57,23 +96,23 @@ class FrontBack:
         """Room for these codes."""
         missing = codes - len(self.front)
         if missing > 0:
-            more = _nothing(max(missing, len(self.front) // 4), self.extremes)
+            more = self.joins.nothing(max(missing, len(self.front) // 4))
             self.front, self.back = (np.concatenate([t, more]) for t in (self.front, self.back))
 
-    def add(self, pane: int, codes: Ints, keys: Keys) -> None:
+    def add(self, pane: int, codes: Ints, parts: Parts) -> None:
         """Records come in, the first of which is of this pane, and none of an earlier one."""
         if not len(codes):
             return
         self.reserve(int(codes.max()) + 1)
-        raise_to(self.back, codes, keys)
+        self.joins.join(self.back, codes, parts)
         if self.back_first is None:
             self.back_first = pane
 
-    def slide(self, low: int, inside: Callable[[], Iterable[tuple[Ints, Ints, Keys]]]) -> None:
+    def slide(self, low: int, inside: Callable[[FrontBack], Pieces]) -> None:
         """Panes before `low` have left.
 
-        inside : gives the panes, codes and keys of all records inside, by pieces, from the newest
-            piece to the oldest
+        inside : gives the panes, codes and partials of all records inside, by pieces, from the
+            newest piece to the oldest
 
         Raises
         ------
@@ -89,32 +128,30 @@ class FrontBack:
                 return
             some = {name: column[len(column) - leaving :] for name, column in top.items()}
             codes = self.renames.now(0, some["code"])
-            restore(self.front, codes, self._keys(some))
+            restore(self.front, codes, np.stack([some[word] for word in self.words], axis=1))
             self.stack.drop(leaving)
 
-    def turn(self, inside: Callable[[], Iterable[tuple[Ints, Ints, Keys]]]) -> None:
+    def turn(self, inside: Callable[[FrontBack], Pieces]) -> None:
         """Make all records inside the front."""
         stack = Stack(self.layout, self.store, self._stack_name(self.turns + 1))
-        front = _nothing(len(self.front), self.extremes)
-        for panes, codes, keys in inside():
-            places, before = walk_back(front, codes, keys)
+        front = self.joins.nothing(len(self.front))
+        for panes, codes, parts in inside(self):
+            places, before = self.joins.walk_back(front, codes, parts)
             columns: Arrays = {AT: panes[places], "code": codes[places]}
-            for k in range(self.extremes):
-                columns[f"k{k}"] = before[:, k]
-            stack.push(columns)
+            stack.push({**columns, **dict(zip(self.words, before.T, strict=True))})
         stack.seal()
         self.written, self.read = self._io()
         self.retired.append(self.stack)
         self.front, self.stack, self.renames = front, stack, Renames()
-        self.back = _nothing(len(front), self.extremes)
+        self.back = self.joins.nothing(len(front))
         self.back_first = None
         self.turns += 1
 
-    def _keys(self, columns: Arrays) -> Keys:
-        keys = np.empty((len(columns[AT]), self.extremes), np.int64)
-        for k in range(self.extremes):
-            keys[:, k] = columns[f"k{k}"]
-        return keys
+    def inside(self, codes: Ints) -> Parts:
+        """What groups have inside."""
+        parts = self.front[codes]
+        self.joins.join(parts, np.arange(len(codes)), self.back[codes])
+        return parts
 
     def _io(self) -> tuple[int, int]:
         return self.written + self.stack.written, self.read + self.stack.read
@@ -128,7 +165,7 @@ class FrontBack:
         self.reserve(len(new))
         alive = np.flatnonzero(new >= 0)
         for name in ("front", "back"):
-            table, made = getattr(self, name), _nothing(len(alive), self.extremes)
+            table, made = getattr(self, name), self.joins.nothing(len(alive))
             made[new[alive]] = table[alive]
             setattr(self, name, made)
         self.renames.rename(new, 1 << 62)
@@ -156,14 +193,11 @@ class FrontBack:
 
     def fill(self, head: list[Any], parts: list[bytes]) -> None:
         """Take what both gave. ValueError: they do not fit."""
-        tables = [np.frombuffer(part, np.int64).reshape(-1, self.extremes) for part in parts[:2]]
+        width = self.joins.width
+        tables = [np.frombuffer(part, np.int64).reshape(-1, width) for part in parts[:2]]
         self.front, self.back = (table.copy() for table in tables)
         self.back_first, self.turns, count = head
         self.stack = Stack(self.layout, self.store, self._stack_name(self.turns), count)
         self.renames.fill(parts[2:])
         if len(self.front) != len(self.back):
             raise ValueError("the tables are not of the same groups")
-
-
-def _nothing(codes: int, extremes: int) -> Keys:
-    return np.full((codes, extremes), NOTHING, np.int64)

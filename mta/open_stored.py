@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -22,38 +23,33 @@ from mta.buckets import edge_answers, window_edges
 from mta.engine import Ints
 from mta.errors import DataError
 from mta.frames import Answer, Frame
-from mta.front_back import FrontBack, Keys
+from mta.front_back import Extremes, FrontBack, Pieces
 from mta.kernels import Columns
 from mta.open_windows import OpenWindows, Revisions, WindowAxis
-from mta.pane_answers import PaneAnswers
-from mta.pane_records import PaneRecords, RowRecords, partials_in
+from mta.pane_records import PaneRecords, PaneTable, RowRecords, codes_of, partials_in
 from mta.pane_rows import PaneRows, Prepared
 from mta.periodic import Landmark
-from mta.plan import Output, Plan
+from mta.plan import Plan
 from mta.push import NEVER, fitted
 from mta.row_blocks import Arrays
 from mta.rows import Coders
-from mta.rows_behind import Behind, arrays_of, joined, taken
+from mta.rows_behind import Behind, joined, taken
 from mta.shelf import AT, Renames, Shelf
 from mta.sorted_runs import SortedRuns
-from mta.stored_holistic import SEQ, TS, SortedAnswers, WindowLists, columns_of, is_sorted_for
+from mta.stored_answers import Answered, StoredAnswers
+from mta.stored_folds import Folds, Parts
+from mta.stored_holistic import SortedAnswers, WindowLists
+from mta.stored_kinds import SEQ, TS, columns_of, summed_plan
 from mta.stored_place import Place
+from mta.to_shelf import ToShelf
 
 # So many partials are in the cache, and so many windows are looked at in one go, at most.
 _AT_ONCE = 1 << 15
 _WINDOWS = 256
 # Dead groups are forgotten when they are most, and more than these.
 _FEW_GROUPS = 64
-
-
-@dataclass
-class Answered:
-    """Partials of windows and groups: their places are numbers of these windows. What was found by
-    sorting is of the first window only."""
-
-    made: Partials
-    wid: Ints
-    sorted: dict[str, WindowLists] = field(default_factory=dict)
+# What a header tells of the panes, beside what they hold.
+_TOLD = ("generation", "bound", "sealed", "newest", "closed_to", "numbered")
 
 
 class StoredPanes(PaneRows, OpenWindows):
@@ -81,53 +77,62 @@ class StoredPanes(PaneRows, OpenWindows):
         place: Place,
     ) -> None:
         OpenWindows.__init__(self, axis, plan, frame, revisions)
-        self.summed = Plan(tuple(o for o in plan.outputs if not is_sorted_for(o.state)))
-        PaneRows.__init__(self, axis, self.summed, frame, "paned")
-        self._read_all(plan)
+        PaneRows.__init__(self, axis, summed_plan(plan), frame, "paned")
         self.stored_plan, self.place = plan_name, place
-        for number, source in enumerate(self.measures.inputs):
-            self.measures.counts[source] = len(self.specs)
-            self.specs.append(("values", 0, number, "", ""))
-        feeds, inputs = len(self.measures.feeds), len(self.measures.inputs)
-        self.layout = Layout(self.specs, feeds)
-        self.partials = PaneRecords(self.layout, feeds, inputs)
-        self.records = self.partials
-        if plan_name == "1W":
-            self.records = RowRecords(self.layout, feeds, inputs, columns_of(plan))
-        self.sorted = SortedAnswers(plan, self.types)
+        self._lay_out(plan)
         self.endless = isinstance(self.spec, Landmark)
         alone = self.range == self.pane and not self.endless
         self.single = alone and not self.sorted.states
-        self.fresh = Panes(self.layout, True)  # panes that are not complete
-        self.waiting: list[Arrays] = []  # rows that are for the store, when time has come to them
-        self.in_order = True  # the rows that wait
+        self.fresh = PaneTable(self.partials)  # panes that are not complete
+        self.out = ToShelf(self.records)
         self.behind: Behind | None = None
         self.totals = Totals(self.layout)
         self.leaving = Panes(self.layout, True)  # of rows, what they come to by panes
         self.extremes: FrontBack | None = None
         if self.totals.extremes:
-            self.extremes = FrontBack(self.totals.extremes, place.store, place.name, place.block)
+            joins = Extremes(self.totals.extremes)
+            self.extremes = FrontBack(joins, place.store, place.name, place.block)
+        self.folded: FrontBack | None = None
+        if self.folds:
+            name = f"{place.name}~folds"
+            self.folded = FrontBack(self.folds, place.store, name, place.block)
         self.generation = 0
         self.shelf = self._open_shelf(0)
         self.renames = Renames()
-        self.unwritten: list[Arrays] = []  # records, a block of them at most and those of a window
-        self.begun: int | None = None  # the number of their first one, if some may be written
         self.bound = NEVER  # rows of panes before come behind
         self.sealed = NEVER  # panes before are in the totals, as far as they are inside
         self.newest: int | None = None  # the last bucket of all
         self.closed_to = NEVER  # windows complete by then have been answered
         self.made: list[list[Answer]] = []  # answers, as long as there are more to come with them
         self.alive = 0
-        self.records_taken = 0
         self.numbered = 0  # rows that have come
         self.stale: list[str] = []  # names of shelves that are no more
 
+    def _lay_out(self, plan: Plan) -> None:
+        """Say what is kept of rows, also for those answers that are not sums."""
+        self._read_all(plan)
+        for number, source in enumerate(self.measures.inputs):
+            self.measures.counts[source] = len(self.specs)
+            self.specs.append(("values", 0, number, "", ""))
+        feeds, inputs = len(self.measures.feeds), len(self.measures.inputs)
+        self.layout, self.folds = Layout(self.specs, feeds), Folds(plan, self.types)
+        self.partials = PaneRecords(self.layout, feeds, inputs, self.folds)
+        self.rows = RowRecords(self.layout, feeds, inputs, self.folds, columns_of(plan))
+        self.records = self.rows if self.stored_plan == "1W" else self.partials
+        self.sorted = SortedAnswers(plan, self.types)
+        self.answers = StoredAnswers(plan, self.measures, self.types, self.folds, self.sorted)
+
     def _open_shelf(self, generation: int) -> Shelf:
-        pool = self.place.memory // self.place.block - (self.extremes is not None)
+        pool = self.place.memory // self.place.block - len(self.stacks)
         name = f"{self.place.name}~rows{generation}"
         return Shelf(
             self.records.columns, self.place.store, name, pool=pool, block=self.place.block
         )
+
+    @property
+    def stacks(self) -> list[FrontBack]:
+        """What can't be taken out of a total."""
+        return [each for each in (self.extremes, self.folded) if each is not None]
 
     def _read_all(self, plan: Plan) -> None:
         """Read also the columns of those answers that are sorted for."""
@@ -158,18 +163,18 @@ class StoredPanes(PaneRows, OpenWindows):
         return replace(rows, more=more)
 
     def read_rows(self, frame: Frame, ts: Ints) -> Prepared:
-        self._check_sorted({name: frame.column(name) for name in self.plan.columns})
+        self._check_values({name: frame.column(name) for name in self.plan.columns})
         return super().read_rows(frame, ts)
 
-    def _check_sorted(self, columns: Columns) -> None:
-        """Refuse what can't be sorted on a store.
+    def _check_values(self, columns: Columns) -> None:
+        """Refuse values that can't be kept on a store.
 
         Raises
         ------
         DataError
             An aggregate is of values that have no 8 bytes.
         """
-        for output in self.sorted.outputs:
+        for output in [*self.sorted.outputs, *self.folds.outputs]:
             for name in output.aggregate.columns:
                 if columns[name].kind == "other":
                     raise DataError(
@@ -183,15 +188,14 @@ class StoredPanes(PaneRows, OpenWindows):
         some = rows.take(at)
         late = some.buckets < self.bound
         if late.any() and not self.endless:  # (there, all that has come is in all that follows)
-            self.behind = self.behind or Behind(self.layout, self.records)
-            self.behind.add(some.take(np.flatnonzero(late)))
+            self.behind = self.behind or Behind(self.records)
+            self.behind.add(some.take(np.flatnonzero(late)), self.rows)
             some = some.take(np.flatnonzero(~late))
         if not len(some.codes):
             return
-        self.fresh.add(some.codes, some.buckets, some.feeds, some.counted)
+        self.fresh.add(some, self.rows)
         if isinstance(self.records, RowRecords) and not self.single:
-            self.waiting.append(self.records.of_rows(some))
-            self.in_order = False
+            self.out.wait(self.rows.of_rows(some))
         self.newest = some.newest if self.newest is None else max(self.newest, some.newest)
 
     # --------------------------------------------------------------------- windows that end
@@ -222,9 +226,9 @@ class StoredPanes(PaneRows, OpenWindows):
 
     def _ends(self) -> tuple[int | None, int | None]:
         """The first bucket that is held, and the last one that ever was."""
-        firsts = self.fresh.buckets[:1].tolist()
+        firsts = self.fresh.panes.buckets[:1].tolist()
         firsts += [] if self.behind is None else self.behind.first()
-        self._write()
+        self.out.write(self.shelf)
         stored = self.newest if self.endless else self.shelf.first()
         firsts += [] if stored is None else [stored]
         return (min(firsts), self.newest) if firsts else (None, None)
@@ -233,17 +237,17 @@ class StoredPanes(PaneRows, OpenWindows):
         """Answer these windows, which come after all before."""
         start, end = window_edges(extents, wid)
         if self.single:
-            made = self.fresh.close(start, end)
+            made = self.fresh.panes.close(start, end)
+            parts = self.fresh.folded.beside(start[made.places], made.codes)
+            folded = self.answers.fold(made, parts, wid)
             self.fresh.drop(int(end[-1]))
-            self._finish(extents, wid, [Answered(made, wid)])
+            self._finish(extents, wid, [Answered(made, wid, folded)])
             return
         pieces = [Answered(Partials(self.layout), wid)]
         answered = 0
         try:
             for low, high in zip(start.tolist(), end.tolist(), strict=True):
                 self._slide(low, high)
-                if self.sorted.states:
-                    pieces.append(Answered(Partials(self.layout), wid[answered:]))
                 self._list(answered, low, high, wid, pieces)
                 answered += 1
         finally:
@@ -258,29 +262,14 @@ class StoredPanes(PaneRows, OpenWindows):
             self.made.append(self._columns(extents, pieces))
 
     def _columns(self, extents: Extents, pieces: list[Answered]) -> list[Answer]:
-        most = sum(len(piece.made) for piece in pieces)
-        answers = PaneAnswers(self.summed, self.measures, self.types, most)
-        for piece in pieces:
-            answers.take(piece.made, piece.wid[piece.made.places], piece.made.codes, None)
-        raw, _, wid, codes = answers.finish()
-        made = {answer.name: answer for answer in raw.answers(None)}
-        for output in self.sorted.outputs:
-            made[output.name] = self._sorted_column(output, pieces)
-        return [
-            *self.groups.keys(codes),
-            *edge_answers(self.spec, self.frame, self.axis.ticks, extents, wid),
-            Answer("revision", np.ones(len(wid), np.int64)),
-            *(made[output.name] for output in self.plan.outputs),
-        ]
+        def shown(wid: Ints, codes: Ints) -> list[Answer]:
+            return [
+                *self.groups.keys(codes),
+                *edge_answers(self.spec, self.frame, self.axis.ticks, extents, wid),
+                Answer("revision", np.ones(len(wid), np.int64)),
+            ]
 
-    def _sorted_column(self, output: Output, pieces: list[Answered]) -> Answer:
-        assert output.input is not None
-        measure = self.measures.counts[output.input]
-        full = [piece for piece in pieces if len(piece.made)]
-        counts = np.concatenate([np.zeros(0, np.int64), *(p.made.counts(measure) for p in full)])
-        taken = [p.sorted[output.name].take(p.made.codes) for p in full]
-        cells, lengths = [cells for cells, _ in taken], [sizes for _, sizes in taken]
-        return self.sorted.column(output, cells, lengths, counts)
+        return self.answers.columns(pieces, shown)
 
     def no_answers(self) -> list[Answer]:
         return self._columns(self._extents(np.zeros(0, np.int64)), [])
@@ -291,17 +280,31 @@ class StoredPanes(PaneRows, OpenWindows):
         if self.extremes is not None:
             self.extremes.reserve(self.totals.codes)
             tables = [self.extremes.front, self.extremes.back]
-        if self.behind is None and not self.sorted.states:
+        if self.behind is None and not self.answers.one_by_one:
             self.totals.answer(place, pieces[-1].made, tables)
             return
         made = Partials(self.layout)
         self.totals.answer(0, made, tables)
         if self.behind is not None:
             made = self.behind.with_partials(made, low, high)
+        folded = self.answers.fold(made, self._folded(low, high, made.codes), wid[place:])
         pieces += [
-            Answered(made, wid[place:], self._sort(low, high, made)),
+            Answered(made, wid[place:], folded, self._sort(low, high, made)),
             Answered(Partials(self.layout), wid),
         ]
+
+    def _folded(self, low: int, high: int, codes: Ints) -> Parts:
+        """The folded partials of these groups over a window."""
+        if self.folded is None:
+            return self.folds.nothing(len(codes))
+        self.folded.reserve(len(self.groups))
+        parts = self.folded.inside(codes)
+        if self.behind is not None:
+            mine, late = self.behind.table.folded.between(low, high)
+            at = np.zeros(len(self.groups), np.int64)
+            at[codes] = np.arange(len(codes))
+            self.folds.join(parts, at[mine], late)
+        return parts
 
     def _sort(self, low: int, high: int, made: Partials) -> dict[str, WindowLists]:
         """The answers over the rows of a window that are found by sorting them."""
@@ -319,7 +322,7 @@ class StoredPanes(PaneRows, OpenWindows):
         """By pieces, rows of a window, their groups, and which of them count for an input."""
         records = self.records
         assert isinstance(records, RowRecords)
-        self._write()
+        self.out.write(self.shelf)
         for part in self.shelf.rows(self.shelf.front, self.shelf.back):
             if int(part.columns[AT][0]) >= high:
                 break
@@ -341,69 +344,41 @@ class StoredPanes(PaneRows, OpenWindows):
         if self.endless:
             return
         self._expire(low)
-        if self.extremes is not None:
-            self.extremes.slide(low, self._inside_back)
+        for stack in self.stacks:
+            stack.slide(low, self._inside_back)
         if self.behind is not None:
             self.behind.drop(low)
             self.behind = self.behind if len(self.behind) else None
 
     def _seal(self, high: int) -> None:
         """Panes before `high` are complete: they come into the totals, and onto the store."""
-        if self.begun is not None:
-            self._write()
-        at, records = partials_in(self.layout, self.fresh, high)
+        if self.out.begun is not None:
+            self.out.write(self.shelf)
+        at, records, parts = self.fresh.before(high)
         if len(at):
             codes = codes_of(records)
             self.fresh.drop(high)
             self.totals.add(records, codes)
-            if self.extremes is not None:
-                self.extremes.add(int(at[0]), codes, keys_of(self.layout, records))
+            for stack in self.stacks:
+                stack.add(int(at[0]), codes, self._joined_by(stack, records, parts))
             if not isinstance(self.records, RowRecords) and not self.endless:
-                self._shelve(self.records.to_columns(at, records))
+                self.out.shelve(self.records.to_columns(at, records, parts))
         self.sealed = max(self.sealed, high)
         self.bound = max(self.bound, high)
         self._release(high - 1)
-        if sum(len(columns[AT]) for columns in self.unwritten) >= self.shelf.layout.rows:
-            self._write()
-
-    def _shelve(self, columns: Arrays) -> None:
-        """These records are for the store."""
-        if len(columns[AT]):
-            self.unwritten.append(columns)
-            self.records_taken += len(columns[AT])
-
-    def _write(self) -> None:
-        """Put on the shelf what is to go there, as far as it is not there already."""
-        if not self.unwritten:
-            return
-        columns = joined(self.unwritten)
-        if self.begun is None:
-            self.unwritten, self.begun = [columns], self.shelf.back
-        there = self.shelf.back - self.begun
-        self.shelf.append({name: column[there:] for name, column in columns.items()})
-        self.unwritten, self.begun = [], None
+        if self.out.fills(self.shelf):
+            self.out.write(self.shelf)
 
     def _release(self, last: int) -> None:
         """Rows of panes up to this one may go to the store."""
-        if not self.waiting:
-            return
-        columns = self.waiting[0]  # in order, if it is the only one
-        if len(self.waiting) > 1 or not self.in_order:
-            columns = joined(self.waiting)
-            columns = taken(columns, np.argsort(columns[AT], kind="stable"))
-            self.waiting, self.in_order = [columns], True
-        go = int(np.searchsorted(columns[AT], last, "right"))
-        if not go:
-            return
-        rest = {name: column[go:] for name, column in columns.items()}
-        self.waiting = [rest] if len(rest[AT]) else []
-        self._shelve({name: column[:go] for name, column in columns.items()})
-        self.bound = max(self.bound, int(columns[AT][go - 1]))
+        released = self.out.release(last)
+        if released is not None:
+            self.bound = max(self.bound, released)
 
     def _expire(self, low: int) -> None:
         """Panes before `low` leave."""
-        if self.unwritten and int(self.unwritten[0][AT][0]) < low:
-            self._write()
+        if self.out.has_before(low):
+            self.out.write(self.shelf)
         for part in self.shelf.expire_before(low):
             codes = self.renames.now(part.first, self.records.codes(part.columns))
             if isinstance(self.records, RowRecords):
@@ -416,26 +391,33 @@ class StoredPanes(PaneRows, OpenWindows):
             self.leaving = Panes(self.layout, True)
         self.renames.forget(self.shelf.front)
 
-    def _inside_back(self) -> Iterator[tuple[Ints, Ints, Keys]]:
-        self._write()
-        return self._keys_back(self.shelf, self.renames)
+    def _joined_by(self, stack: FrontBack, records: Ints, parts: Parts) -> Parts:
+        """What of partials goes to a stack."""
+        return keys_of(self.layout, records) if stack is self.extremes else parts
 
-    def _keys_back(self, shelf: Shelf, renames: Renames) -> Iterator[tuple[Ints, Ints, Keys]]:
-        """The panes, codes and extremes of what is inside, by blocks, from the newest one on."""
+    def _inside_back(self, stack: FrontBack) -> Pieces:
+        self.out.write(self.shelf)
+        return self._parts_back(stack, self.shelf, self.renames)
+
+    def _parts_back(self, stack: FrontBack, shelf: Shelf, renames: Renames) -> Pieces:
+        """Panes, codes and partials for a stack, of what is inside, by blocks, from the newest one
+        on."""
         for part in shelf.rows_back():
             codes = renames.now(part.first, self.records.codes(part.columns))
-            at, records, codes = self._partials_of(part.columns, codes)
+            at, records, codes, parts = self._partials_of(part.columns, codes)
             inside = np.flatnonzero(at < self.sealed)
-            yield at[inside], codes[inside], keys_of(self.layout, records[inside])
+            joined_by = self._joined_by(stack, records[inside], parts[inside])
+            yield at[inside], codes[inside], joined_by
 
-    def _partials_of(self, columns: Arrays, codes: Ints) -> tuple[Ints, Ints, Ints]:
+    def _partials_of(self, columns: Arrays, codes: Ints) -> tuple[Ints, Ints, Ints, Parts]:
         """Records of the shelf as partials: of which panes, and of which groups."""
         if not isinstance(self.records, RowRecords):
-            return columns[AT], self.records.records(columns), codes
-        panes = Panes(self.layout, True)
-        self.records.put(columns, codes, panes)
-        at, records = partials_in(self.layout, panes)
-        return at, records, codes_of(records)
+            parts = self.records.folded(columns, codes)[2]
+            return columns[AT], self.records.records(columns), codes, parts
+        panes = PaneTable(self.partials)
+        panes.put(columns, codes, self.records)
+        at, records, parts = panes.before()
+        return at, records, codes_of(records), parts
 
     # ----------------------------------------------------------------------- letting go
 
@@ -445,13 +427,13 @@ class StoredPanes(PaneRows, OpenWindows):
     def tidy(self, now: int | None) -> None:
         """Bring rows that the watermark has passed to the store, and what came behind to its place,
         where it has become too much; forget the keys of groups that have no rows."""
-        self._write()
-        if self.waiting and now is not None:
-            newest = max(int(columns[AT].max()) for columns in self.waiting)
+        self.out.write(self.shelf)
+        newest = self.out.newest()
+        if newest is not None and now is not None:
             if now - self.axis.right < newest:
                 newest = int(self.buckets_of(np.array([max(now, NEVER + 2)]))[0][0])
             self._release(newest)
-            self._write()
+            self.out.write(self.shelf)
         if self.behind is not None and self.behind.nbytes > self.place.memory:
             self._put_in_place(self.behind)
         if len(self.groups) > 2 * self.alive + _FEW_GROUPS:
@@ -469,15 +451,15 @@ class StoredPanes(PaneRows, OpenWindows):
         some = {name: column[:later] for name, column in columns.items()}
         shelf, renames = self._merged(some), Renames()
         totals = self._counted(shelf)
-        if self.extremes is not None:
-            self.extremes.reserve(totals.codes)
-            self.extremes.turn(lambda: self._keys_back(shelf, renames))
+        for stack in self.stacks:
+            stack.reserve(totals.codes)
+            stack.turn(lambda stack: self._parts_back(stack, shelf, renames))
         self.stale.append(self.shelf.name)
         shelf.took_over(self.shelf)
         self.shelf, self.renames, self.totals = shelf, renames, totals
         self.generation += 1
         rest = {name: column[later:] for name, column in columns.items()}
-        self.behind = Behind(self.layout, self.records) if len(rest[AT]) else None
+        self.behind = Behind(self.records) if len(rest[AT]) else None
         if self.behind is not None:
             self.behind.put(rest, self.records.codes(rest))
 
@@ -516,7 +498,7 @@ class StoredPanes(PaneRows, OpenWindows):
         count = len(self.groups)
         rows = np.zeros(count, np.int64)
         behind = [] if self.behind is None else [self.behind.panes.rows]
-        for held in (self.fresh.rows, self.totals.rows, *behind):
+        for held in (self.fresh.panes.rows, self.totals.rows, *behind):
             rows[: len(held)] += held
         self.alive = int((rows > 0).sum())
         if count - self.alive <= self.alive + _FEW_GROUPS:
@@ -524,42 +506,42 @@ class StoredPanes(PaneRows, OpenWindows):
         new = np.where(rows > 0, np.cumsum(rows > 0) - 1, -1).astype(np.int32)
         self.groups.renumber(new)
         self.totals.renumber(new)
-        columns, self.fresh = self.partials.all_of(self.fresh), Panes(self.layout, True)
+        columns = self.partials.to_columns(*self.fresh.before())
+        self.fresh = PaneTable(self.partials)
         codes = new[self.partials.codes(columns)].astype(np.int64)
-        self.partials.put(columns, codes, self.fresh)
+        self.fresh.put(columns, codes, self.partials)
         if self.behind is not None:
-            columns, self.behind = self.behind.to_records(), Behind(self.layout, self.records)
+            columns, self.behind = self.behind.to_records(), Behind(self.records)
             self.behind.put(columns, new[self.records.codes(columns)].astype(np.int64))
-        self.waiting = [
-            self.records.set_codes(columns, new[self.records.codes(columns)].astype(np.int64))
-            for columns in self.waiting
-        ]
+        self.out.renumber(new)
         self.renames.rename(new, self.shelf.back)
-        if self.extremes is not None:
-            self.extremes.renumber(new)
+        for stack in self.stacks:
+            stack.renumber(new)
 
     # ---------------------------------------------------------------------------- state
 
     def save(self) -> None:
         """Write what belongs to the header, and have the store forget what no header names."""
         self.shelf.save()
-        if self.extremes is not None:
-            self.extremes.free()
+        for stack in self.stacks:
+            stack.free()
         for name in self.stale:
             self.place.store.delete_many(self.place.store.keys(f"{name}/".encode()))
         self.stale = []
 
     def in_memory(self) -> int:
         """Bytes held in memory."""
-        panes = [self.fresh, self.leaving]
-        waiting = sum(column.nbytes for columns in self.waiting for column in columns.values())
-        extremes = 0 if self.extremes is None else self.extremes.nbytes
-        tables = sum(each.nbytes for each in panes) + self.totals.nbytes + self.groups.nbytes
-        tables += 0 if self.behind is None else self.behind.nbytes
-        return tables + waiting + extremes + self.renames.nbytes + self.shelf.pooled_bytes
+        held = [*self._held, self.leaving, *([] if self.behind is None else [self.behind])]
+        tables: int = sum(each.nbytes for each in [*held, *self.stacks])
+        return tables + self.shelf.pooled_bytes
+
+    @property
+    def _held(self) -> list[Any]:
+        """What is held in memory in any case."""
+        return [self.fresh, self.groups, self.totals, self.renames, self.out]
 
     def state(self) -> dict[str, int]:
-        partials, rows = self.fresh.held
+        partials, rows = self.fresh.panes.held
         records = len(self.shelf)
         if isinstance(self.records, RowRecords):
             rows += records
@@ -568,19 +550,12 @@ class StoredPanes(PaneRows, OpenWindows):
         return {"rows": rows, "partials": partials, "bytes": self.in_memory()}
 
     def to_parts(self) -> list[bytes]:
-        extremes = [] if self.extremes is None else self.extremes.to_parts()
-        waiting = [] if not self.waiting else list(joined(self.waiting).values())
-        lists = [
-            self.fresh.to_parts(), self.groups.to_parts(), self.totals.to_parts(),
-            [] if self.behind is None else self.behind.to_parts(), self.renames.to_parts(),
-            [column.tobytes() for column in waiting], extremes,
-        ]  # fmt: skip
+        lists = [each.to_parts() for each in [*self._held, *self.stacks]]
+        lists += [] if self.behind is None else [self.behind.to_parts()]
         head = {
-            "plan": self.stored_plan, "generation": self.generation, "bound": self.bound,
-            "sealed": self.sealed, "newest": self.newest, "closed_to": self.closed_to,
-            "records_taken": self.records_taken, "numbered": self.numbered,
-            "parts": [len(parts) for parts in lists],
-            "extremes": None if self.extremes is None else self.extremes.head(),
+            "plan": self.stored_plan, "parts": [len(parts) for parts in lists],
+            "stacks": [stack.head() for stack in self.stacks], "taken": self.out.taken,
+            **{name: getattr(self, name) for name in _TOLD},
         }  # fmt: skip
         return [json.dumps(head).encode(), *(part for parts in lists for part in parts)]
 
@@ -590,25 +565,21 @@ class StoredPanes(PaneRows, OpenWindows):
         for count in head["parts"]:
             lists.append(parts[at : at + count])
             at += count
-        fresh, groups, totals, behind, renames, waiting, extremes = lists
-        self.fresh.fill(fresh)
-        self.groups.fill(groups)
-        self.totals.fill(totals)
-        self.renames.fill(renames)
-        if behind:
-            self.behind = Behind(self.layout, self.records)
+        for each, mine in zip(self._held, lists, strict=False):
+            each.fill(mine)
+        stacks = lists[len(self._held) :]
+        if len(stacks) > len(self.stacks):
+            *stacks, behind = stacks
+            self.behind = Behind(self.records)
             self.behind.fill(behind)
-        self.waiting = arrays_of(self.records, waiting)
-        self.in_order = False
-        if self.extremes is not None:
-            self.extremes.fill(head["extremes"], extremes)
-        told = ("generation", "bound", "sealed", "newest", "closed_to", "records_taken", "numbered")
-        for name in told:
+        for stack, told, mine in zip(self.stacks, head["stacks"], stacks, strict=True):
+            stack.fill(told, mine)
+        self.out.taken = head["taken"]
+        for name in _TOLD:
             setattr(self, name, head[name])
         if self.generation:
             self.shelf = self._open_shelf(self.generation)
-        known = max(self.fresh.codes, self.totals.codes)
-        if len(self.groups) < known:
+        if len(self.groups) < max(self.fresh.panes.codes, self.totals.codes):
             raise ValueError("a group has no key")
 
     def checkpoint(self, magnitude: int, count: int) -> Callable[[], None] | None:
@@ -616,8 +587,3 @@ class StoredPanes(PaneRows, OpenWindows):
 
     def weight(self, rows: Prepared) -> tuple[int, int]:
         return rows.magnitude, len(rows.codes)
-
-
-def codes_of(records: Ints) -> Ints:
-    """The groups of partials as records."""
-    return (records[:, 0] << 32) >> 32

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from mta._panes import Panes
-from mta._partials import Layout, Partials
+from mta._partials import Partials
 from mta.engine import Ints
-from mta.pane_records import PaneRecords, RowRecords
+from mta.pane_records import PaneRecords, PaneTable, RowRecords
 from mta.pane_rows import Prepared
 from mta.row_blocks import Arrays
 from mta.shelf import AT
+
+_TABLE = 11  # byte strings of a table
 
 
 class Behind:
@@ -19,25 +21,30 @@ class Behind:
     It is what `mta._panes` keeps of windows in memory, so the window over it moves on likewise.
     """
 
-    def __init__(self, layout: Layout, records: PaneRecords) -> None:
-        self.layout, self.records = layout, records
-        self.panes = Panes(layout, False)
+    def __init__(self, records: PaneRecords) -> None:
+        self.records = records
+        self.table = PaneTable(records, False)
         self.rows: list[Arrays] = []
 
     def __len__(self) -> int:
-        return len(self.panes.buckets)
+        return len(self.table)
 
-    def add(self, rows: Prepared) -> None:
+    @property
+    def panes(self) -> Panes:
+        """What is summed."""
+        return self.table.panes
+
+    def add(self, rows: Prepared, records: RowRecords) -> None:
         """Take rows."""
-        self.panes.add(rows.codes, rows.buckets, rows.feeds, rows.counted)
+        self.table.add(rows, records)
         if isinstance(self.records, RowRecords):
-            self.rows.append(self.records.of_rows(rows))
+            self.rows.append(records.of_rows(rows))
 
     def put(self, columns: Arrays, codes: Ints) -> None:
         """Take records of these groups."""
         if len(codes):
             columns = self.records.set_codes(columns, codes)
-            self.records.put(columns, codes, self.panes)
+            self.table.put(columns, codes, self.records)
             self.rows += [columns] if isinstance(self.records, RowRecords) else []
 
     def first(self) -> list[int]:
@@ -46,13 +53,13 @@ class Behind:
 
     def drop(self, low: int) -> None:
         """Panes before `low` have left for good."""
-        self.panes.drop(low)
+        self.table.drop(low)
         if not len(self):
             self.rows = []
 
     def with_partials(self, made: Partials, low: int, high: int) -> Partials:
         """These partials of groups and those of the panes from low to high: one of each group."""
-        both = Panes(self.layout, True)
+        both = Panes(made.layout, True)
         for some in (made, self.panes.close(np.array([low]), np.array([high]))):
             both.merge(some, some.codes, np.zeros(len(some), np.int64))
         return both.close(np.array([0]), np.array([1]))
@@ -60,7 +67,7 @@ class Behind:
     def to_records(self) -> Arrays:
         """Everything as records, in order of panes."""
         if not isinstance(self.records, RowRecords) or not self.rows:
-            return self.records.all_of(self.panes)
+            return self.records.to_columns(*self.table.before())
         columns = joined(self.rows)
         columns = taken(columns, np.argsort(columns[AT], kind="stable"))
         first = int(np.searchsorted(columns[AT], self.panes.buckets[0]))
@@ -71,17 +78,18 @@ class Behind:
     def nbytes(self) -> int:
         """Bytes held."""
         rows = sum(column.nbytes for columns in self.rows for column in columns.values())
-        return rows + self.panes.nbytes
+        return rows + self.table.nbytes
 
     def to_parts(self) -> list[bytes]:
         """Everything as bytes; what `fill` takes."""
         rows = list(joined(self.rows).values()) if self.rows else []
-        return [*self.panes.to_parts(), *(column.tobytes() for column in rows)]
+        panes = self.table.to_parts()
+        return [*panes, *(column.tobytes() for column in rows)]
 
     def fill(self, parts: list[bytes]) -> None:
         """Take what `to_parts` gave."""
-        self.panes.fill(parts[:8])
-        self.rows = arrays_of(self.records, parts[8:])
+        self.table.fill(parts[:_TABLE])
+        self.rows = arrays_of(self.records, parts[_TABLE:])
 
 
 def arrays_of(records: PaneRecords, parts: list[bytes]) -> list[Arrays]:

@@ -178,14 +178,14 @@ class StoredBucketStream(BucketStream):
             return StoredStats(self.choice.plan, *io, 0, 0, 0, 0, 0, 0, memory)
         shelf, layout = held.shelf.stats(), held.shelf.layout
         written, read = held.sorted.written, held.sorted.read
-        if held.extremes is not None:
-            again = held.extremes.stats()
+        for stack in held.stacks:
+            again = stack.stats()
             written, read = written + again[0], read + again[1]
-        expected = requests_a_second(held.records_taken, layout.block, layout.block / layout.rows)
+        expected = requests_a_second(held.out.taken, layout.block, layout.block / layout.rows)
         return StoredStats(
             self.choice.plan, shelf.written + written, shelf.read + read, expected,
             store.bytes_written, store.bytes_read, expected * layout.block, shelf.hits,
-            shelf.misses, held.records_taken, layout.rows, shelf.pooled, shelf.stored,
+            shelf.misses, held.out.taken, layout.rows, shelf.pooled, shelf.stored,
             held.in_memory() + store.waiting,
         )  # fmt: skip
 
@@ -360,8 +360,7 @@ def _forget_others(stream: StoredBucketStream) -> None:
     names = {stream._key()}
     if isinstance(held, StoredPanes):
         names |= {f"{held.shelf.name}/".encode()}
-        if held.extremes is not None:
-            names |= {f"{held.extremes.stack.name}/".encode()}
+        names |= {f"{each.stack.name}/".encode() for each in held.stacks}
     every = store.keys(f"{stream.place.name}~".encode())
     store.delete_many([key for key in every if not key.startswith(tuple(names))])
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mta._quantiles import keys_of, lower, places_of, values_of
 from mta.engine import Ints
@@ -17,27 +16,9 @@ from mta.kernels import Columns, keeps_type
 from mta.plan import Output, Plan, State
 from mta.row_blocks import Arrays
 from mta.sorted_runs import CODE, COLUMNS, COUNT, KEY, PLACE, RAW, TIME, SortedRuns
+from mta.stored_kinds import SEQ, TS, answer_column, is_sorted_for, value_column
 
-TS, SEQ = "ts", "seq"  # columns of rows: when, and in which order they came
 _NAN = 0x7FF8000000000000
-
-
-def is_sorted_for(state: State | None) -> bool:
-    """Whether answers are found in the sorted values of a window."""
-    return state is not None and state.name in ("ranks", "tally")
-
-
-def value_column(name: str) -> str:
-    """What the values of a column are called in a record."""
-    return f"v.{name}"
-
-
-def columns_of(plan: Plan) -> tuple[str, ...]:
-    """The columns of records from which the answers of a plan are sorted."""
-    states = [state for state in plan.states if is_sorted_for(state)]
-    names = dict.fromkeys(value_column(state.input.columns[0]) for state in states)
-    ordered = (TS, SEQ) if any(state.name == "tally" for state in states) else ()
-    return (*names, *ordered)
 
 
 @dataclass
@@ -220,29 +201,23 @@ class SortedAnswers:
     ) -> Answer:
         """The column of an answer, of windows one after the other."""
         a = output.aggregate
-        valid = counts >= output.need
-        known: NDArray[np.bool_] | None = None if valid.all() else valid
         values = np.concatenate([np.zeros(0, np.int64), *cells])
         like = self.types[a.columns[0]]
         if a.fn in ("top_k", "most_common"):
+            valid = counts >= output.need
             sizes = np.concatenate([counts[:0], *(each for each in lengths if each is not None)])
             values = values[np.repeat(valid, sizes)].view(_dtype(like))
+            known = None if valid.all() else valid
             return Answer(output.name, values, known, like, lengths=np.where(valid, sizes, 0))
         if a.fn == "count_distinct":
-            return Answer(output.name, values, known)
+            return answer_column(output, values, counts)
         if a.fn != "mode" and not keeps_type(a):
-            return Answer(output.name, _masked(values.view(np.float64), known), known)
-        return Answer(output.name, _masked(values.view(_dtype(like)), known), known, like)
+            return answer_column(output, values.view(np.float64), counts)
+        return answer_column(output, values.view(_dtype(like)), counts, like)
 
 
 def _dtype(like: Any) -> Any:
     return like.values.dtype
-
-
-def _masked(values: NDArray[Any], valid: NDArray[np.bool_] | None) -> NDArray[Any]:
-    if valid is None or values.dtype.kind != "f":
-        return values
-    return np.where(valid, values, np.nan)
 
 
 def _listed(output: Output) -> int:

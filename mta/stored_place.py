@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from mta.errors import SpecError
 from mta.one_batch import OneBatch
 from mta.plan import Plan
-from mta.stored_holistic import is_sorted_for
+from mta.stored_folds import MOST_WORDS
+from mta.stored_kinds import is_folded_for, is_sorted_for
 
 
 @dataclass(frozen=True)
@@ -38,13 +39,17 @@ class Place:
 
 def blocks_needed(plan: Plan) -> int:
     """How many blocks have to be in memory at least: the newest and the oldest one, and where there
-    are extremes one of what is to be put back."""
-    return 3 if any(state.name in ("min", "max") for state in plan.states) else 2
+    are extremes, or folded partials, one of what is to be put back of them."""
+    extremes = any(state.name in ("min", "max") for state in plan.states)
+    return 2 + extremes + any(map(is_folded_for, plan.states))
 
 
 def least_block(plan: Plan) -> int:
     """Bytes of a block with room for two records of the plan, whatever types its columns have."""
     sums = sum(state.name == "sum" for state in plan.states)
-    sorts = 2 + len(plan.inputs) if any(map(is_sorted_for, plan.states)) else 0
-    words = 3 + (11 + 4 * sums) // 8 + len(plan.states) + sums + len(plan.inputs) + sorts
+    folds = sum(MOST_WORDS[state.name] for state in plan.states if is_folded_for(state))
+    by_rows = folds or any(map(is_sorted_for, plan.states))
+    others = 2 + 2 * len(plan.inputs) if by_rows else 0
+    words = 3 + (11 + 4 * sums) // 8 + len(plan.states) + sums + len(plan.inputs)
+    words += others + folds
     return 24 + words + 2 * (9 * words)

@@ -5,20 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from mta._keys import factorize
-from mta._partials import MOST_INPUTS
 from mta.costs import space_one_window, space_two_levels
 from mta.errors import SpecError
 from mta.frames import Frame, open_frame
 from mta.one_batch import OneBatch
 from mta.open_rows import OpenRows
 from mta.open_stored import StoredPanes
-from mta.pane_records import RowRecords
-from mta.pane_rows import no_partials
 from mta.periodic import Landmark, Periodic
 from mta.plan import Plan
 from mta.planner import Choice
 from mta.row_blocks import Layout
-from mta.stored_holistic import is_sorted_for
+from mta.stored_kinds import is_sorted_for, why_not_stored
 from mta.stored_place import Place
 from mta.stores import MemoryStore
 
@@ -58,11 +55,9 @@ def _check_stored(spec: Periodic, plan: Plan) -> None:
         raise SpecError("memory: windows that late rows revise can't be on a store; take 'drop'")
     if spec.progress is not None and spec.progress.punctuation is not None:
         raise SpecError("memory: rows that are punctuation can't be told; call op.advance(time)")
-    why_not = no_partials(Plan(tuple(o for o in plan.outputs if not is_sorted_for(o.state))))
+    why_not = why_not_stored(plan)
     if why_not is not None:
-        raise SpecError(f"memory: {why_not}, and can't be kept on a store")
-    if len(plan.inputs) > MOST_INPUTS:
-        raise SpecError(f"memory: more than {MOST_INPUTS} different sets of rows are counted")
+        raise SpecError(f"memory: {why_not}")
 
 
 def stored_choice(rows: OpenRows, place: Place) -> Choice:
@@ -75,10 +70,9 @@ def stored_choice(rows: OpenRows, place: Place) -> Choice:
     _, pairs = factorize(prepared.codes * buckets + bucket)
     span = max(int(kept.ts.max()) - int(kept.ts.min()), panes.pane)
     groups, answers = len(panes.groups), max(len(rows.plan.outputs), 1)
-    operators = max(len(panes.specs) - 1, 1)
-    by_rows = RowRecords(panes.layout, panes.records.feeds, panes.records.inputs)
-    row, partial = (Layout(kind.columns).row_bytes for kind in (by_rows, panes.records))
-    state = panes.layout.size
+    operators = max(len(panes.specs) - 1 + len(panes.folds.states), 1)
+    row, partial = (Layout(kind.columns).row_bytes for kind in (panes.rows, panes.records))
+    state = panes.layout.size + 8 * panes.folds.width
     two = space_two_levels(
         operators, pairs / buckets, groups, panes.range, panes.pane, state / operators,
         partial / operators, state / operators,

@@ -1,0 +1,92 @@
+"""How the aggregates of windows on a store are answered, and which columns of rows that takes.
+
+Summed: by partials that leaving panes are taken out of again (`_totals`), beside extremes. Folded:
+by partials that nothing is taken out of (`stored_folds`). Sorted: from all rows of the window, anew
+for every window (`stored_holistic`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mta._partials import MOST_INPUTS
+from mta.engine import Ints
+from mta.frames import Answer, Column
+from mta.pane_rows import is_free_of_order
+from mta.plan import Output, Plan, State
+
+TS, SEQ = "ts", "seq"  # columns of rows: when, and in which order they came
+
+_FOLDED = ("moments", "powers", "pairs", "weighted", "products", "ends")
+_SORTED = ("ranks", "tally")
+
+
+def is_summed_for(state: State | None) -> bool:
+    """Whether answers are those of partials that can be taken out of others (None: counts)."""
+    return state is None or is_free_of_order(state)
+
+
+def is_folded_for(state: State | None) -> bool:
+    """Whether answers are those of partials that nothing can be taken out of."""
+    return state is not None and (state.name in _FOLDED or (state.name == "arg" and _of_two(state)))
+
+
+def is_sorted_for(state: State | None) -> bool:
+    """Whether answers are found in the sorted values of a window."""
+    return state is not None and state.name in _SORTED
+
+
+def _of_two(state: State) -> bool:
+    """Whether the answer stands in another column than what is compared."""
+    return len(state.input.columns) == 2
+
+
+def summed_plan(plan: Plan) -> Plan:
+    """Those answers of a plan that are sums, counts and extremes."""
+    return Plan(tuple(output for output in plan.outputs if is_summed_for(output.state)))
+
+
+def why_not_stored(plan: Plan) -> str | None:
+    """Why the aggregates of a plan have no windows on a store; None: they have."""
+    for output in plan.outputs:
+        state = output.state
+        if is_summed_for(state) or is_folded_for(state) or is_sorted_for(state):
+            continue
+        shown = f"{output.name}: {output.aggregate!r} needs all rows of its window at hand"
+        if state is not None and state.name == "sum":
+            shown = f"{output.name}: {output.aggregate!r} is summed in the order of rows"
+        return f"{shown}, and can't be kept on a store"
+    if len(plan.inputs) > MOST_INPUTS:
+        return f"more than {MOST_INPUTS} different sets of rows are counted"
+    return None
+
+
+def value_column(name: str) -> str:
+    """What the values of a column are called in a record."""
+    return f"v.{name}"
+
+
+def columns_of(plan: Plan) -> tuple[str, ...]:
+    """The columns of rows from which a plan is answered, beside those that are summed."""
+    folded = [state for state in plan.states if is_folded_for(state)]
+    ordered = [state for state in plan.states if is_sorted_for(state)]
+    read = [name for state in folded for name in state.input.columns]
+    read += [state.input.columns[0] for state in ordered]
+    names = dict.fromkeys(value_column(name) for name in read)
+    by_place = any(state.name in ("ends", "arg", "tally") for state in [*folded, *ordered])
+    return (*names, *((TS, SEQ) if by_place else ()))
+
+
+def answer_column(
+    output: Output, values: NDArray[Any], counts: Ints, like: Column | None = None
+) -> Answer:
+    """The column of an answer: these values, each over so many; like: a column of their type."""
+    valid = counts >= output.need
+    if valid.all():
+        return Answer(output.name, values, None, like)
+    if values.dtype.kind == "f":
+        values = np.where(valid, values, np.nan)
+    return Answer(output.name, values, valid, like)
