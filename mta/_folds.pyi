@@ -32,3 +32,7 @@ class PlacedKernel(PagedKernel):
     def __init__(
         self, counter: Counter, source: str | None, nan: str, wanted: Sequence[str]
     ) -> None: ...
+
+@disjoint_base
+class BackKernel(PagedKernel):
+    def __init__(self, counter: Counter, source: str, nan: str, wanted: Sequence[str]) -> None: ...

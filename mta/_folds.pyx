@@ -3,7 +3,7 @@
 The monoids are those of windows in pages (`_paged_kernels`): moments, powers, pairs and products, whose
 sums are so far more precise than the answer that any way to add the same rows gives one double
 (``docs/adr/0002``, ``docs/adr/0005``); and here the first and the last row, and those of an extreme.
-So rows may be folded in any order.
+So rows may be folded in any order, but for how far from the newest row an extreme lies.
 """
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
@@ -116,6 +116,15 @@ cdef class Fold:
         return codes.shape[0]
 
 
+cdef inline int64_t key_of(const Lift* how, Cell raw) noexcept nogil:
+    """The greater, the more it is what is asked for."""
+    cdef Extreme extreme
+    if how.source == FLOAT and raw.f == 0.0:
+        raw.f = 0.0    # zeros of both signs are equal
+    lift(how, &extreme, raw)
+    return extreme.key
+
+
 cdef struct Placed:
     # The value that stands in the row of an extreme: of equal keys, in that which is asked for.
     int64_t key
@@ -160,11 +169,8 @@ cdef class PlacedKernel(PagedKernel):
         Kernel.__init__(self, counter)
 
     def answer_to(self, arrays):
-        cdef int64_t[::1] view
+        point_to(arrays, self.out)
         self.answers = arrays
-        for k, array in enumerate(arrays):
-            view = array.view(np.int64)
-            self.out[k] = &view[0] if view.shape[0] else NULL
 
     cdef void clear(self, void* part) noexcept nogil:
         cdef Placed* placed = <Placed*> part
@@ -179,19 +185,10 @@ cdef class PlacedKernel(PagedKernel):
             self.clear(part)
             return
         for k in range(self.slots):
-            placed[k] = Placed(self.key(&self.how[self.side[k]], row), self.scan.columns[1][row].i,
-                               self.scan.columns[2][row].i, self.scan.values[row].i)
-
-    cdef int64_t key(self, const Lift* how, int64_t row) noexcept nogil:
-        cdef Extreme extreme
-        cdef Cell raw
-        if not self.ordered:
-            return 0
-        raw = self.scan.columns[3][row]
-        if how.source == FLOAT and raw.f == 0.0:
-            raw.f = 0.0    # zeros of both signs are equal
-        lift(how, &extreme, raw)
-        return extreme.key
+            placed[k] = Placed(0, self.scan.columns[1][row].i, self.scan.columns[2][row].i,
+                               self.scan.values[row].i)
+            if self.ordered:
+                placed[k].key = key_of(&self.how[self.side[k]], self.scan.columns[3][row])
 
     cdef void combine(self, void* out, const void* a, const void* b) noexcept nogil:
         cdef Placed* to = <Placed*> out
@@ -219,3 +216,83 @@ cdef inline bint is_before(const Placed* one, const Placed* other, bint latest) 
     if one.time != other.time:
         return (other.time > one.time) == latest
     return (other.seq > one.seq) == latest
+
+
+cdef struct Back:
+    int64_t key
+    int64_t after    # how many rows come after that of the extreme; -1: there is none
+
+
+cdef class BackKernel(PagedKernel):
+    """arg_min and arg_max of one column: how many rows lie between the extreme and the newest row.
+
+    source, nan : as those of ``ArgKernel``; wanted : list of "arg_min" and "arg_max"
+
+    All rows lie between, nulls too. Partials have to come in order; of equal values the earliest counts.
+    A partial is how many rows it has, and both extremes.
+    """
+
+    cdef Lift how[2]
+    cdef int n
+    cdef int side[MAX_OUTPUTS]
+    cdef int64_t* out[MAX_OUTPUTS]
+
+    def __cinit__(self, Counter counter, str source, str nan, wanted):
+        self.how[0], self.how[1] = make_lift("min", source, nan), make_lift("max", source, nan)
+        self.n = len(wanted)
+        if self.n > MAX_OUTPUTS:
+            raise ValueError("too many answers of one input")
+        for k, what in enumerate(wanted):
+            self.side[k] = what == "arg_max"
+        self.reserve(sizeof(int64_t) + 2 * sizeof(Back))
+
+    def __init__(self, Counter counter, str source, str nan, wanted):
+        Kernel.__init__(self, counter)
+
+    def answer_to(self, arrays):
+        point_to(arrays, self.out)
+        self.answers = arrays
+
+    cdef void clear(self, void* part) noexcept nogil:
+        cdef Back* back = <Back*> (<int64_t*> part + 1)
+        (<int64_t*> part)[0] = 0
+        back[0] = back[1] = Back(0, -1)
+
+    cdef void lift(self, void* part, int64_t row) noexcept nogil:
+        cdef Back* back = <Back*> (<int64_t*> part + 1)
+        cdef int side
+        self.clear(part)
+        (<int64_t*> part)[0] = 1
+        if self.scan.valid == NULL or self.scan.valid[row]:
+            for side in range(2):
+                back[side] = Back(key_of(&self.how[side], self.scan.values[row]), 0)
+
+    cdef void combine(self, void* out, const void* a, const void* b) noexcept nogil:
+        cdef Back* to = <Back*> (<int64_t*> out + 1)
+        cdef const Back* older = <const Back*> (<const int64_t*> a + 1)
+        cdef const Back* newer = <const Back*> (<const int64_t*> b + 1)
+        cdef int64_t rows = (<const int64_t*> b)[0]
+        cdef int side
+        (<int64_t*> out)[0] = (<const int64_t*> a)[0] + rows
+        for side in range(2):
+            if older[side].after < 0 or (newer[side].after >= 0 and newer[side].key > older[side].key):
+                to[side] = newer[side]
+            else:
+                to[side] = Back(older[side].key, older[side].after + rows)
+
+    cdef int64_t lower(self, int64_t window, int64_t n) noexcept nogil:
+        cdef int64_t i
+        cdef int k
+        for i in range(n):
+            for k in range(self.n):
+                self.out[k][window + i] = (<const Back*> (self.parts + i * <int64_t> self.size + 8))[self.side[k]].after
+        return -1
+
+
+cdef int point_to(list arrays, int64_t** out) except -1:
+    """Where the items of 8-byte arrays are, which have to live as long as this is used."""
+    cdef int64_t[::1] view
+    for k, array in enumerate(arrays):
+        view = array.view(np.int64)
+        out[k] = &view[0] if view.shape[0] else NULL
+    return 0

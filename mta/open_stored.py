@@ -38,8 +38,8 @@ from mta.shelf import AT, Renames, Shelf
 from mta.sorted_runs import SortedRuns
 from mta.stored_answers import Answered, StoredAnswers
 from mta.stored_folds import Folds, Parts
-from mta.stored_holistic import SortedAnswers, WindowLists
-from mta.stored_kinds import SEQ, TS, columns_of, summed_plan
+from mta.stored_holistic import SortedAnswers
+from mta.stored_kinds import SEQ, TS, WindowLists, columns_of, summed_plan
 from mta.stored_place import Place
 from mta.to_shelf import ToShelf
 
@@ -318,23 +318,24 @@ class StoredPanes(PaneRows, OpenWindows):
             answers |= self.sorted.of_window(state, rows, runs, counts)
         return answers
 
-    def _rows_inside(self, low: int, high: int, number: int) -> Iterator[tuple[Arrays, Ints, Ints]]:
-        """By pieces, rows of a window, their groups, and which of them count for an input."""
-        records = self.records
-        assert isinstance(records, RowRecords)
+    def _rows_inside(
+        self, low: int, high: int, number: int
+    ) -> Iterator[tuple[Arrays, Ints, Ints, Ints]]:
+        """By pieces, rows, their groups, which are in a window, and which of these count for an
+        input."""
         self.out.write(self.shelf)
         for part in self.shelf.rows(self.shelf.front, self.shelf.back):
             if int(part.columns[AT][0]) >= high:
                 break
-            codes = self.renames.now(part.first, records.codes(part.columns))
-            yield part.columns, codes, self._counting(part.columns, low, high, number)
+            codes = self.renames.now(part.first, self.records.codes(part.columns))
+            yield part.columns, codes, *self._counting(part.columns, low, high, number)
         for columns in [] if self.behind is None else self.behind.rows:
-            yield columns, records.codes(columns), self._counting(columns, low, high, number)
+            codes = self.records.codes(columns)
+            yield columns, codes, *self._counting(columns, low, high, number)
 
-    def _counting(self, columns: Arrays, low: int, high: int, number: int) -> Ints:
-        assert isinstance(self.records, RowRecords)
-        inside = (columns[AT] >= low) & (columns[AT] < high)
-        return np.flatnonzero(inside & (self.records.counted(columns, number) == 1))
+    def _counting(self, columns: Arrays, low: int, high: int, number: int) -> tuple[Ints, Ints]:
+        inside = np.flatnonzero((columns[AT] >= low) & (columns[AT] < high))
+        return inside, self.rows.counted(columns, number)[inside]
 
     # -------------------------------------------------------------------- panes come and go
 

@@ -1,4 +1,4 @@
-"""Sorting in bounded memory: values of groups, and how often they occur.
+"""Sorting in bounded memory: values of groups, and how often they occur, or their rows.
 
 A merge sort over a store (Knuth, The Art of Computer Programming 3, 5.4): what fits in memory is
 sorted and written as a run; runs are merged as many at a time as a part of each fits in memory.
@@ -26,6 +26,8 @@ class SortedRuns:
     """Tallies of groups: `code` and `key`, how often (`count`), and the first place of all in
     window order (`time`, `place`) with what stood there (`raw`).
 
+    apart : equal ones are not to become one; they go by `place`, which is another for each
+
     Cost: O(tallies log tallies) time; each is written and read once, and once more for every 16
     times as many as fit in memory. Memory: `memory`, a few times over while NumPy sorts.
     """
@@ -34,6 +36,7 @@ class SortedRuns:
         self.store, self.name = store, name
         self.most = max(memory // _ROW, 2 * _FAN)
         self.layout = Layout(COLUMNS, 64 + (_ROW + 1) * max(self.most // _FAN, 2))
+        self.apart = False
         self.held: list[Arrays] = []
         self.rows = 0
         self.runs: list[tuple[int, int]] = []  # of each its first block and its tallies
@@ -49,24 +52,27 @@ class SortedRuns:
             self.rows += step
             start += step
             if self.rows == self.most:
-                self._write_run([combined(self.held)])
+                self._write_run([self._combined(self.held)])
                 self.held, self.rows = [], 0
 
     def merged(self) -> Iterator[Arrays]:
         """All tallies in order of groups and keys, the equal ones as one; then there are none."""
         if not self.runs:
             if self.held:
-                yield combined(self.held)
+                yield self._combined(self.held)
             self.held, self.rows = [], 0
             return
         if self.held:
-            self._write_run([combined(self.held)])
+            self._write_run([self._combined(self.held)])
             self.held, self.rows = [], 0
         while len(self.runs) > _FAN:
             some, self.runs = self.runs[:_FAN], self.runs[_FAN:]
             self._write_run(self._merged(some))
         yield from self._merged(self.runs)
         self.runs = []
+
+    def _combined(self, parts: list[Arrays]) -> Arrays:
+        return in_order(parts) if self.apart else combined(parts)
 
     def clear(self) -> None:
         """Have the store forget the runs."""
@@ -108,38 +114,47 @@ class SortedRuns:
         heads = [next(reader, None) for reader in readers]
         while any(head is not None for head in heads):
             present = [head for head in heads if head is not None]
-            last = min((int(head[CODE][-1]), int(head[KEY][-1])) for head in present)
+            names = (CODE, KEY, PLACE) if self.apart else (CODE, KEY)
+            last = min(tuple(int(head[name][-1]) for name in names) for head in present)
             some = []
             for k, head in enumerate(heads):
                 if head is None:
                     continue
-                to = _upto(head, *last)
+                to = _upto(head, names, last)
                 some.append({name: column[:to] for name, column in head.items()})
                 rest = {name: column[to:] for name, column in head.items()}
                 heads[k] = rest if len(rest[CODE]) else next(readers[k], None)
-            yield combined(some)
+            yield self._combined(some)
 
     def _key(self, number: int) -> bytes:
         return f"{self.name}/{number:016x}".encode()
 
 
-def _upto(tallies: Arrays, code: int, key: int) -> int:
-    """How many of these come at this one or before."""
-    low = int(np.searchsorted(tallies[CODE], code))
-    high = int(np.searchsorted(tallies[CODE], code, "right"))
-    return low + int(np.searchsorted(tallies[KEY][low:high], key, "right"))
+def _upto(tallies: Arrays, names: tuple[str, ...], last: tuple[int, ...]) -> int:
+    """How many of these, which rise by these columns, come at this one or before."""
+    low, high = 0, len(tallies[CODE])
+    for name, value in zip(names, last, strict=True):
+        start = low
+        low = start + int(np.searchsorted(tallies[name][start:high], value))
+        high = start + int(np.searchsorted(tallies[name][start:high], value, "right"))
+    return high
+
+
+def in_order(parts: list[Arrays]) -> Arrays:
+    """Tallies in order of groups, keys, and places."""
+    tallies = _joined(parts)
+    columns = (tallies[PLACE], tallies[TIME], tallies[KEY], tallies[CODE])
+    order: Ints = np.lexsort(columns)
+    return {name: column[order] for name, column in tallies.items()}
 
 
 def combined(parts: list[Arrays]) -> Arrays:
     """Tallies in order of groups and keys, those of the same as one."""
-    tallies = _joined(parts)
-    columns = (tallies[PLACE], tallies[TIME], tallies[KEY], tallies[CODE])
-    order: Ints = np.lexsort(columns)
-    tallies = {name: column[order] for name, column in tallies.items()}
+    tallies = in_order(parts)
     new = np.diff(tallies[CODE], prepend=-1) != 0
     new[1:] |= tallies[KEY][1:] != tallies[KEY][:-1]
     first = np.flatnonzero(new)
-    if len(first) == len(order):
+    if len(first) == len(new):
         return tallies
     counts = np.add.reduceat(tallies[COUNT], first)
     return {**{name: column[first] for name, column in tallies.items()}, COUNT: counts}

@@ -17,8 +17,8 @@ from mta.pane_answers import Measures, PaneAnswers
 from mta.plan import Output, Plan, State
 from mta.slider import AnswerOverflowError
 from mta.stored_folds import Folds, Parts
-from mta.stored_holistic import SortedAnswers, WindowLists
-from mta.stored_kinds import summed_plan
+from mta.stored_holistic import SortedAnswers
+from mta.stored_kinds import WindowLists, summed_plan
 
 
 @dataclass

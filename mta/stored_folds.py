@@ -23,7 +23,7 @@ from mta.paged_kernels import make_paged_kernel
 from mta.plan import Output, Plan, State
 from mta.row_blocks import Arrays
 from mta.slider import AnswerOverflowError
-from mta.stored_kinds import SEQ, TS, answer_column, is_folded_for, value_column
+from mta.stored_kinds import SEQ, TS, answer_column, is_folded_for, of_questions, value_column
 
 Parts = NDArray[np.int64]  # by record and word
 # Of 8 bytes, of a partial of each state, at most.
@@ -54,7 +54,7 @@ class Folds:
         return bool(self.states)
 
     def _kernel(self, state: State) -> Any:
-        outputs, counter = self.plan.of_state(state), Counter([])
+        outputs, counter = self.plan.asked(state), Counter([])
         if state.name not in ("ends", "arg"):
             return make_paged_kernel(state, outputs, self.types, counter)
         source = self.types[state.feeds[0].column].source if state.feeds else None
@@ -112,14 +112,14 @@ class Folds:
         """
         made: dict[str, NDArray[Any]] = {}
         for state, fold, place in zip(self.states, self.folds, self.places, strict=True):
-            outputs = self.plan.of_state(state)
+            outputs = self.plan.asked(state)
             rooms = [answer_room(output, self.types, len(parts)) for output in outputs]
             mine = np.ascontiguousarray(parts[:, place])
             failed = fold.lower(mine, counts(state), rooms)
             if failed >= 0:
                 product = next(o for o in outputs if o.aggregate.fn == "product")
                 raise AnswerOverflowError(product, failed)
-            made |= {output.name: room for output, room in zip(outputs, rooms, strict=True)}
+            made |= of_questions(self.plan, state, rooms)
         return made
 
     def column(self, output: Output, cells: list[NDArray[Any]], counts: Ints) -> Answer:

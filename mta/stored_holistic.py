@@ -1,5 +1,5 @@
-"""Quantiles, the greatest and the most frequent values of windows on a store: they are sorted anew
-for every window, in bounded memory (`sorted_runs`)."""
+"""Quantiles, the greatest and the most frequent values of windows on a store, and what depends on
+the order of rows: they are sorted anew for every window, in bounded memory (`sorted_runs`)."""
 
 from __future__ import annotations
 
@@ -15,26 +15,28 @@ from mta.frames import Answer
 from mta.kernels import Columns, keeps_type
 from mta.plan import Output, Plan, State
 from mta.row_blocks import Arrays
-from mta.sorted_runs import CODE, COLUMNS, COUNT, KEY, PLACE, RAW, TIME, SortedRuns
-from mta.stored_kinds import SEQ, TS, answer_column, is_sorted_for, value_column
+from mta.sorted_runs import (
+    CODE,
+    COLUMNS,
+    COUNT,
+    KEY,
+    PLACE,
+    RAW,
+    TIME,
+    SortedRuns,
+)
+from mta.stored_kinds import (
+    SEQ,
+    TS,
+    WindowLists,
+    answer_column,
+    is_ordered_for,
+    is_sorted_for,
+    value_column,
+)
+from mta.stored_ordered import OrderedAnswers
 
 _NAN = 0x7FF8000000000000
-
-
-@dataclass
-class WindowLists:
-    """What an answer is of every group of a window: cells, and for lists how many of each."""
-
-    cells: Ints
-    lengths: Ints | None = None
-
-    def take(self, codes: Ints) -> tuple[Ints, Ints | None]:
-        """Those of some groups, in this order."""
-        if self.lengths is None:
-            return self.cells[codes], None
-        starts, wanted = (np.cumsum(self.lengths) - self.lengths)[codes], self.lengths[codes]
-        within = np.arange(wanted.sum()) - np.repeat(np.cumsum(wanted) - wanted, wanted)
-        return self.cells[np.repeat(starts, wanted) + within], wanted
 
 
 @dataclass
@@ -98,33 +100,47 @@ class SortedAnswers:
         self.plan, self.types = plan, types
         self.states = [state for state in plan.states if is_sorted_for(state)]
         self.outputs = [o for o in plan.outputs if is_sorted_for(o.state)]
+        self.ordered = OrderedAnswers(plan, types)
         self.written = self.read = 0
 
     def of_window(
         self,
         state: State,
-        pieces: Iterator[tuple[Arrays, Ints, Ints]],
+        pieces: Iterator[tuple[Arrays, Ints, Ints, Ints]],
         runs: SortedRuns,
         counts: Ints,
     ) -> dict[str, WindowLists]:
         """The answers of one state.
 
-        pieces : of all rows that count: records, their groups and which of them count
+        pieces : records, their groups, which of them are inside, and of these 1 for each that
+            counts
         counts : how many of them each group has
         """
-        for columns, codes, rows in pieces:
-            runs.add(self._tallies(state, columns, codes, rows))
-        made = self._ranks if state.name == "ranks" else self._frequent
-        answers = made(state, runs, counts)
+        runs.apart = is_ordered_for(state)
+        for columns, codes, rows, counted in pieces:
+            if state.name == "arg":  # rows that do not count lie between those that do
+                runs.add(self._tallies(state, columns, codes, rows, counted))
+            else:
+                some = rows[counted == 1]
+                runs.add(self._tallies(state, columns, codes, some, np.ones(len(some), np.int64)))
+        if runs.apart:
+            answers = self.ordered.of_rows(state, runs.merged(), counts)
+        else:
+            made = self._ranks if state.name == "ranks" else self._frequent
+            answers = made(state, runs, counts)
         self.written, self.read = self.written + runs.written, self.read + runs.read
         runs.clear()
         return answers
 
-    def _tallies(self, state: State, columns: Arrays, codes: Ints, rows: Ints) -> Arrays:
+    def _tallies(
+        self, state: State, columns: Arrays, codes: Ints, rows: Ints, counted: Ints
+    ) -> Arrays:
         name = state.input.columns[0]
         raw = np.ascontiguousarray(columns[value_column(name)][rows])
-        one, none = np.ones(len(rows), np.int64), np.zeros(len(rows), np.int64)
-        made = {CODE: codes[rows], KEY: raw, COUNT: one, TIME: none, PLACE: none, RAW: raw}
+        none = np.zeros(len(rows), np.int64)
+        made = {CODE: codes[rows], KEY: raw, COUNT: counted, TIME: none, PLACE: none, RAW: raw}
+        if is_ordered_for(state):
+            return {**made, KEY: columns[TS][rows], PLACE: columns[SEQ][rows]}
         if state.name == "ranks":
             return {**made, KEY: keys_of(raw, self.types[name].source), RAW: none}
         if self.types[name].kind == "float":  # NaN is one value, and so is zero
@@ -203,13 +219,13 @@ class SortedAnswers:
         a = output.aggregate
         values = np.concatenate([np.zeros(0, np.int64), *cells])
         like = self.types[a.columns[0]]
-        if a.fn in ("top_k", "most_common"):
+        if a.fn in ("top_k", "most_common", "list"):
             valid = counts >= output.need
             sizes = np.concatenate([counts[:0], *(each for each in lengths if each is not None)])
             values = values[np.repeat(valid, sizes)].view(_dtype(like))
             known = None if valid.all() else valid
             return Answer(output.name, values, known, like, lengths=np.where(valid, sizes, 0))
-        if a.fn == "count_distinct":
+        if a.fn in ("count_distinct", "longest_run", "arg_min", "arg_max"):
             return answer_column(output, values, counts)
         if a.fn != "mode" and not keeps_type(a):
             return answer_column(output, values.view(np.float64), counts)

@@ -7,6 +7,7 @@ for every window (`stored_holistic`).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ TS, SEQ = "ts", "seq"  # columns of rows: when, and in which order they came
 
 _FOLDED = ("moments", "powers", "pairs", "weighted", "products", "ends")
 _SORTED = ("ranks", "tally")
+_ORDERED = ("list", "runs")
 
 
 def is_summed_for(state: State | None) -> bool:
@@ -35,8 +37,13 @@ def is_folded_for(state: State | None) -> bool:
 
 
 def is_sorted_for(state: State | None) -> bool:
-    """Whether answers are found in the sorted values of a window."""
-    return state is not None and state.name in _SORTED
+    """Whether answers are found in the sorted values, or rows, of a window."""
+    return state is not None and (state.name in _SORTED or is_ordered_for(state))
+
+
+def is_ordered_for(state: State) -> bool:
+    """Whether answers depend on the order of rows, by which these are sorted."""
+    return state.name in _ORDERED or (state.name == "arg" and not _of_two(state))
 
 
 def _of_two(state: State) -> bool:
@@ -76,8 +83,32 @@ def columns_of(plan: Plan) -> tuple[str, ...]:
     read = [name for state in folded for name in state.input.columns]
     read += [state.input.columns[0] for state in ordered]
     names = dict.fromkeys(value_column(name) for name in read)
-    by_place = any(state.name in ("ends", "arg", "tally") for state in [*folded, *ordered])
+    by_place = any(
+        state.name in ("ends", "arg", "tally", *_ORDERED) for state in [*folded, *ordered]
+    )
     return (*names, *((TS, SEQ) if by_place else ()))
+
+
+def of_questions(plan: Plan, state: State, asked: list[Any]) -> dict[str, Any]:
+    """By the names of all answers of a state, those of ``plan.asked(state)``."""
+    known = {o.question: one for o, one in zip(plan.asked(state), asked, strict=True)}
+    return {output.name: known[output.question] for output in plan.of_state(state)}
+
+
+@dataclass
+class WindowLists:
+    """What an answer is of every group of a window: cells, and for lists how many of each."""
+
+    cells: Ints
+    lengths: Ints | None = None
+
+    def take(self, codes: Ints) -> tuple[Ints, Ints | None]:
+        """Those of some groups, in this order."""
+        if self.lengths is None:
+            return self.cells[codes], None
+        starts, wanted = (np.cumsum(self.lengths) - self.lengths)[codes], self.lengths[codes]
+        within = np.arange(wanted.sum()) - np.repeat(np.cumsum(wanted) - wanted, wanted)
+        return self.cells[np.repeat(starts, wanted) + within], wanted
 
 
 def answer_column(

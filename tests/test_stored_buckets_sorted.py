@@ -22,11 +22,12 @@ from test_stored_buckets import KINDS, outcome
 from test_windows import hops
 
 SORTED = ("quantile", "median", "top_k", "count_distinct", "mode", "most_common")
+ORDERED = ("list", "longest_run", "arg_min", "arg_max")
 TEXTS = "whose values have no 8 bytes"
 
 
 @given(
-    data(floats=HUGE_FLOATS, max_size=40), hops(), aggregates((*SORTED, "sum", "min")),
+    data(floats=HUGE_FLOATS, max_size=40), hops(), aggregates((*SORTED, *ORDERED, "sum", "min")),
     st.sampled_from(KINDS), st.sampled_from([(), ("k0",), ("k0", "k1")]),
     st.integers(2600, 9000), st.integers(0, 12), st.data(),
 )  # fmt: skip
@@ -48,6 +49,7 @@ AGGS = {
     "q": agg.median("x", nan="skip"), "q9": agg.quantile("x", 0.9),
     "qi": agg.quantile("i", 0.3, interp="nearest"), "qd": agg.quantile("d", 0.7, min_count=3),
     "cd": agg.count_distinct("d"), "mo": agg.mode("d"), "s": agg.sum("x"), "hi": agg.max("i"),
+    "lr": agg.longest_run("d"), "ago": agg.arg_max("d"), "low": agg.arg_min("x", nan="skip"),
 }  # fmt: skip
 
 
@@ -75,7 +77,9 @@ def test_a_group_larger_than_memory():
     rows = many_rows(6_000, groups=1)
     rows["ts"] = (rows["ts"] * 20).astype("datetime64[s]").astype("datetime64[ms]")
     spec = mta.calendar("day", on="ts").watermark("10m")
-    spec = spec.agg(**AGGS, best=agg.top_k("i", 40), often=agg.most_common("d", 3))
+    spec = spec.agg(
+        **AGGS, best=agg.top_k("i", 40), all=agg.list("x"), often=agg.most_common("d", 3)
+    )
     tables = [pl.DataFrame(part(rows, at, at + 250)) for at in range(0, 6_000, 250)]
     want = spec.stream()
     with spec.stream(memory=5000, store="memory:") as op:
@@ -102,8 +106,7 @@ def test_after_a_crash_and_with_every_call_failing_once():
 def test_what_can_not_be_sorted_or_kept_is_refused_by_name():
     base = mta.hopping("8i", slide="2i", on="ts").watermark("0i")
     refused = {
-        "list": agg.list("x"), "approx": agg.approx_quantile("x", 0.5),
-        "longest_run": agg.longest_run("x"), "arg_max": agg.arg_max("x"),
+        "approx_quantile": agg.approx_quantile("x", 0.5),
         "sum": agg.sum("x", numerics="fast"),
     }  # fmt: skip
     for name, made in refused.items():
@@ -143,3 +146,22 @@ def test_sorted_runs_are_a_sorted_list(tallies, memory, step):
     assert got[RAW] == [2 * want[key][1] for key in sorted(want)]
     runs.clear()
     assert not list(store.keys())
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(-2, 2)), max_size=300),
+    st.integers(0, 4000), st.integers(1, 90),
+)  # fmt: skip
+def test_rows_that_stay_apart_are_in_order_of_places(rows, memory, step):
+    """Though many have one time, which fill more than a block of every run."""
+    runs = SortedRuns(MemoryStore(), "runs", memory)
+    runs.apart = True
+    every = np.array(rows, np.int64).reshape(-1, 2)
+    places = np.random.default_rng(1).permutation(len(every))
+    for at in range(0, len(every), step):
+        some, where = every[at : at + step], places[at : at + step]
+        runs.add({CODE: some[:, 0], KEY: some[:, 1], COUNT: where % 2, TIME: where * 0,
+                  PLACE: where, RAW: where * 3})  # fmt: skip
+    got = [x for part in runs.merged() for x in part[RAW].tolist()]
+    want = sorted((*row, place) for row, place in zip(rows, places.tolist(), strict=True))
+    assert got == [3 * place for _, _, place in want]
