@@ -98,6 +98,7 @@ class StoredPanes(PaneRows, OpenWindows):
             self.folded = FrontBack(self.folds, place.store, name, place.block)
         self.generation = 0
         self.shelf = self._open_shelf(0)
+        self.saved: list[bytes] = []  # what the shelf told when it was saved
         self.renames = Renames()
         self.bound = NEVER  # rows of panes before come behind
         self.sealed = NEVER  # panes before are in the totals, as far as they are inside
@@ -122,12 +123,12 @@ class StoredPanes(PaneRows, OpenWindows):
         self.sorted = SortedAnswers(plan, self.types)
         self.answers = StoredAnswers(plan, self.measures, self.types, self.folds, self.sorted)
 
-    def _open_shelf(self, generation: int) -> Shelf:
-        pool = self.place.memory // self.place.block - len(self.stacks)
-        name = f"{self.place.name}~rows{generation}"
+    def _open_shelf(self, generation: int, told: list[bytes] | None = None) -> Shelf:
         return Shelf(
-            self.records.columns, self.place.store, name, pool=pool, block=self.place.block
-        )
+            self.records.columns, self.place.store, f"{self.place.name}~rows{generation}",
+            pool=self.place.memory // self.place.block - len(self.stacks), block=self.place.block,
+            told=told,
+        )  # fmt: skip
 
     @property
     def stacks(self) -> list[FrontBack]:
@@ -523,7 +524,7 @@ class StoredPanes(PaneRows, OpenWindows):
 
     def save(self) -> None:
         """Write what belongs to the header, and have the store forget what no header names."""
-        self.shelf.save()
+        self.saved = self.shelf.save()
         for stack in self.stacks:
             stack.free()
         for name in self.stale:
@@ -551,7 +552,8 @@ class StoredPanes(PaneRows, OpenWindows):
         return {"rows": rows, "partials": partials, "bytes": self.in_memory()}
 
     def to_parts(self) -> list[bytes]:
-        lists = [each.to_parts() for each in [*self._held, *self.stacks]]
+        saved, self.saved = self.saved, []
+        lists = [saved, *(each.to_parts() for each in [*self._held, *self.stacks])]
         lists += [] if self.behind is None else [self.behind.to_parts()]
         head = {
             "plan": self.stored_plan, "parts": [len(parts) for parts in lists],
@@ -566,6 +568,7 @@ class StoredPanes(PaneRows, OpenWindows):
         for count in head["parts"]:
             lists.append(parts[at : at + count])
             at += count
+        saved, *lists = lists
         for each, mine in zip(self._held, lists, strict=False):
             each.fill(mine)
         stacks = lists[len(self._held) :]
@@ -578,8 +581,7 @@ class StoredPanes(PaneRows, OpenWindows):
         self.out.taken = head["taken"]
         for name in _TOLD:
             setattr(self, name, head[name])
-        if self.generation:
-            self.shelf = self._open_shelf(self.generation)
+        self.shelf = self._open_shelf(self.generation, saved)
         if len(self.groups) < max(self.fresh.panes.codes, self.totals.codes):
             raise ValueError("a group has no key")
 

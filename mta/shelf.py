@@ -4,7 +4,8 @@ is to be put back when they leave, last in, first out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,29 +19,33 @@ AT = "at"  # the column that says which pane a record is of
 
 
 class Shelf(Repository):
-    """Records in order of panes, whose header is written only when `save` is called.
+    """Records in order of panes, of which the header of all else that belongs to it tells.
 
-    So that it always says the same as the headers of all else that belongs to it. `overdue`: a
-    header would free many blocks of the store.
+    told : what `save` gave, to go on from there
+
+    `overdue`: a header would free many blocks of the store.
     """
 
-    overdue = False
-    _saves = False
-
-    def save(self) -> None:
-        """Write the header, and the blocks that are only in memory."""
-        self._saves = True
-        try:
-            self._write_header()
-        finally:
-            self._saves = False
+    def __init__(
+        self, columns: Mapping[str, Any], store: Store, name: str, *, pool: int, block: int,
+        told: Sequence[bytes] | None = None,
+    ) -> None:  # fmt: skip
         self.overdue = False
+        super().__init__(
+            columns, store, name, pool=pool, block=block, outer=self._note_due, told=told
+        )
 
-    def _write_header(self) -> None:
-        if self._saves:
-            super()._write_header()
-        else:
-            self.overdue = True
+    def _note_due(self) -> None:
+        self.overdue = True
+
+    def save(self) -> list[bytes]:
+        """Write the blocks that are only in memory, and take off those that are no more; what a
+        header has to hold."""
+        parts, batch = self.pending()
+        self.store.write(batch)
+        self.wrote()
+        self.overdue = False
+        return parts
 
     def first(self) -> int | None:
         """The pane of the oldest record; None: there is none."""
