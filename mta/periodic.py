@@ -93,15 +93,19 @@ class Periodic(Streamed):
 
             - "2LA": a partial aggregate per group and pane
             - "1W": the rows, once for all aggregates; also for quantiles, `top_k`, distinct and
-              frequent values of columns with 8-byte values, which are sorted anew for every window,
-              at O(window) reads and writes
+              frequent values, `list`, `longest_run`, and `arg_min` and `arg_max` of one column,
+              for which they are sorted anew for every window, at O(window) reads and writes
             - "auto": what takes less space (``op.explain()`` says how much)
+
+            Neither serves monoids of the user, sketches and ``numerics="fast"``, nor answers that
+            are values without 8 bytes, such as texts.
 
         memory : for windows larger than memory (SlideM, 2013): bytes, or text such as "128KB", for
             blocks of open windows; all others are on the store. The answers are the same doubles.
-            Beside the blocks: a partial aggregate per group, and per group and pane that is not
-            complete; with "1W" the rows that are newer than the watermark; as much once more for
-            rows that come behind (for panes on the store), and where values are sorted.
+            Beside the blocks: a partial aggregate per group (two of what nothing can be taken out
+            of, from min to slope), and per group and pane that is not complete; with "1W" the rows
+            that are newer than the watermark; as much once more for rows that come behind (for
+            panes on the store), and where values are sorted.
         store : with `memory`: a ``mta.stores.Store``, or a URL such as "file:///folder" for
             ``mta.stores.open_store``; None: files in a temporary folder, removed when the stream is
             closed
@@ -109,7 +113,8 @@ class Periodic(Streamed):
             flush; ``op.received`` says how many rows it has taken in, and those after them have to
             be pushed again.
         block : with `memory`: bytes that are read and written at a time; None: 64 KB, or what
-            `memory` has room for two of (three where there are extremes)
+            `memory` has room for two of (one more where there are extremes, and one for var to
+            slope, products, `first`, `last`, `arg_min` and `arg_max`)
 
         Returns
         -------
@@ -131,8 +136,9 @@ class Periodic(Streamed):
         The plans are those of the thesis on window-ids, 6.1 (WID), 6.2 (Paned-WID) and 6.3
         (AdaptWID); the choice is by its Eq. 6.1 to 6.6. With `memory` they are those of SlideM
         (2013), 1W and 2LA, chosen by its formulas 2.1 and 2.2; a block is written once and read
-        once (formula 3.1). Extremes can't be taken out of a total: once in a window's length all
-        panes inside are read once more, by one push, and about as much is written.
+        once (formula 3.1). Extremes, var and the like can't be taken out of a total: once in a
+        window's length all panes inside are read once more, by one push, and about as much is
+        written.
 
         Examples
         --------

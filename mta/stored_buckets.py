@@ -41,8 +41,8 @@ class StoredStats(NamedTuple):
 
     expected, expected_bytes : blocks and bytes by formulas 3.1 and 3.2, of the records so far: each
         block of them is written once and read once. What is in memory is neither, so a stream that
-        has not lost its rows yet is below it; extremes, a flush, and rows that come behind are
-        beyond it.
+        has not lost its rows yet is below it; extremes, what is folded (var and the like) or
+        sorted, a flush, and rows that come behind are beyond it.
     """
 
     plan: str

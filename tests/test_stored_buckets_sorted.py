@@ -50,6 +50,7 @@ AGGS = {
     "qi": agg.quantile("i", 0.3, interp="nearest"), "qd": agg.quantile("d", 0.7, min_count=3),
     "cd": agg.count_distinct("d"), "mo": agg.mode("d"), "s": agg.sum("x"), "hi": agg.max("i"),
     "lr": agg.longest_run("d"), "ago": agg.arg_max("d"), "low": agg.arg_min("x", nan="skip"),
+    "v": agg.var("x", nan="skip"), "f": agg.first("i", order="d"),
 }  # fmt: skip
 
 
@@ -60,7 +61,7 @@ def many_rows(n: int, **options):
     return rows
 
 
-@pytest.mark.parametrize("memory", [4000, 100_000])
+@pytest.mark.parametrize("memory", [6000, 100_000])
 @pytest.mark.parametrize("delay", [0, 100])
 def test_windows_that_are_sorted_on_the_store(memory, delay):
     """Runs of runs; rows far behind, and groups that come and go."""
@@ -96,7 +97,7 @@ def test_after_a_crash_and_with_every_call_failing_once():
     rows, spec = many_rows(800, seed=6, jitter=40), spec_of(AGGS, length=160, delay=10)
     store, got = MemoryStore(), {}
     for at in range(0, 800, 200):
-        op = spec.stream(memory=4000, store=store)
+        op = spec.stream(memory=6000, store=store)
         assert op.received == at
         got |= bits(op.push(part(rows, at, at + 200)))
         op.flush()
