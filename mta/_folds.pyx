@@ -142,27 +142,22 @@ cdef class PlacedKernel(PagedKernel):
     time and number, so partials need not come in order.
     """
 
-    cdef Lift how[3]         # least, greatest: of equals the earliest; greatest: the latest
     cdef bint ordered
     cdef int n
-    cdef int slots
-    cdef int side[3]         # of each slot
+    cdef int slots           # a partial has: least or greatest, the earliest or the latest of equals
+    cdef Lift how[3]
+    cdef bint latest[3]
     cdef int slot[MAX_OUTPUTS]
     cdef int64_t* out[MAX_OUTPUTS]
 
     def __cinit__(self, Counter counter, source, str nan, wanted):
-        self.ordered = source is not None
-        for side, monoid in enumerate(("min", "max", "max")):
-            self.how[side] = make_lift(monoid, source or "int", nan)
-        self.n = len(wanted)
-        if self.n > MAX_OUTPUTS:
-            raise ValueError("too many answers of one input")
-        sides = sorted({_SIDE_OF[what] for what in wanted})
-        self.slots = len(sides)
+        cdef list sides = sorted({_SIDE_OF[what] for what in wanted})
+        self.ordered, self.slots, self.n = source is not None, len(sides), few(wanted)
         for k, side in enumerate(sides):
-            self.side[k] = side
-        for k, what in enumerate(wanted):
-            self.slot[k] = sides.index(_SIDE_OF[what])
+            self.how[k] = make_lift("max" if side else "min", source or "int", nan)
+            self.latest[k] = side == 2
+        for k in range(self.n):
+            self.slot[k] = sides.index(_SIDE_OF[wanted[k]])
         self.reserve(self.slots * sizeof(Placed))
 
     def __init__(self, Counter counter, source, str nan, wanted):
@@ -188,7 +183,7 @@ cdef class PlacedKernel(PagedKernel):
             placed[k] = Placed(0, self.scan.columns[1][row].i, self.scan.columns[2][row].i,
                                self.scan.values[row].i)
             if self.ordered:
-                placed[k].key = key_of(&self.how[self.side[k]], self.scan.columns[3][row])
+                placed[k].key = key_of(&self.how[k], self.scan.columns[3][row])
 
     cdef void combine(self, void* out, const void* a, const void* b) noexcept nogil:
         cdef Placed* to = <Placed*> out
@@ -196,7 +191,7 @@ cdef class PlacedKernel(PagedKernel):
         cdef const Placed* other = <const Placed*> b
         cdef int k
         for k in range(self.slots):
-            to[k] = other[k] if is_before(&one[k], &other[k], self.side[k] == 2) else one[k]
+            to[k] = other[k] if is_before(&one[k], &other[k], self.latest[k]) else one[k]
 
     cdef int64_t lower(self, int64_t window, int64_t n) noexcept nogil:
         cdef int64_t i
@@ -239,11 +234,9 @@ cdef class BackKernel(PagedKernel):
 
     def __cinit__(self, Counter counter, str source, str nan, wanted):
         self.how[0], self.how[1] = make_lift("min", source, nan), make_lift("max", source, nan)
-        self.n = len(wanted)
-        if self.n > MAX_OUTPUTS:
-            raise ValueError("too many answers of one input")
-        for k, what in enumerate(wanted):
-            self.side[k] = what == "arg_max"
+        self.n = few(wanted)
+        for k in range(self.n):
+            self.side[k] = wanted[k] == "arg_max"
         self.reserve(sizeof(int64_t) + 2 * sizeof(Back))
 
     def __init__(self, Counter counter, str source, str nan, wanted):
@@ -287,6 +280,13 @@ cdef class BackKernel(PagedKernel):
             for k in range(self.n):
                 self.out[k][window + i] = (<const Back*> (self.parts + i * <int64_t> self.size + 8))[self.side[k]].after
         return -1
+
+
+cdef int few(wanted) except -1:
+    """How many answers there are."""
+    if len(wanted) > MAX_OUTPUTS:
+        raise ValueError("too many answers of one input")
+    return len(wanted)
 
 
 cdef int point_to(list arrays, int64_t** out) except -1:

@@ -23,7 +23,15 @@ from mta.paged_kernels import make_paged_kernel
 from mta.plan import Output, Plan, State
 from mta.row_blocks import Arrays
 from mta.slider import AnswerOverflowError
-from mta.stored_kinds import SEQ, TS, answer_column, is_folded_for, of_questions, value_column
+from mta.stored_kinds import (
+    SEQ,
+    TS,
+    SomeAnswers,
+    answer_column,
+    is_folded_for,
+    of_questions,
+    value_column,
+)
 
 Parts = NDArray[np.int64]  # by record and word
 # Of 8 bytes, of a partial of each state, at most.
@@ -32,16 +40,11 @@ MOST_WORDS |= {"ends": 8, "arg": 12}
 _FEW = 1024  # partials, before which they are not joined
 
 
-class Folds:
-    """The partials of some states of a plan, side by side in one array of words.
-
-    types : of the columns, by name
-    """
+class Folds(SomeAnswers):
+    """The partials of some states of a plan, side by side in one array of words."""
 
     def __init__(self, plan: Plan, types: Columns) -> None:
-        self.plan, self.types = plan, types
-        self.states = [state for state in plan.states if is_folded_for(state)]
-        self.outputs = [output for output in plan.outputs if is_folded_for(output.state)]
+        super().__init__(plan, types, is_folded_for)
         self.folds = [Fold(self._kernel(state)) for state in self.states]
         for state, fold in zip(self.states, self.folds, strict=True):
             if fold.words > MOST_WORDS[state.name]:

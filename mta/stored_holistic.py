@@ -28,6 +28,7 @@ from mta.sorted_runs import (
 from mta.stored_kinds import (
     SEQ,
     TS,
+    SomeAnswers,
     WindowLists,
     answer_column,
     is_ordered_for,
@@ -90,16 +91,11 @@ class Frequent:
         return WindowLists(self.kept[RAW][first], lengths)
 
 
-class SortedAnswers:
-    """The answers of some states of a plan over windows whose rows come by pieces.
-
-    types : of the columns, by name
-    """
+class SortedAnswers(SomeAnswers):
+    """The answers of some states of a plan over windows whose rows come by pieces."""
 
     def __init__(self, plan: Plan, types: Columns) -> None:
-        self.plan, self.types = plan, types
-        self.states = [state for state in plan.states if is_sorted_for(state)]
-        self.outputs = [o for o in plan.outputs if is_sorted_for(o.state)]
+        super().__init__(plan, types, is_sorted_for)
         self.ordered = OrderedAnswers(plan, types)
         self.written = self.read = 0
 

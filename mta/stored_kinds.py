@@ -7,6 +7,7 @@ for every window (`stored_holistic`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from mta._partials import MOST_INPUTS
 from mta.engine import Ints
 from mta.frames import Answer, Column
+from mta.kernels import Columns
 from mta.pane_rows import is_free_of_order
 from mta.plan import Output, Plan, State
 
@@ -87,6 +89,18 @@ def columns_of(plan: Plan) -> tuple[str, ...]:
         state.name in ("ends", "arg", "tally", *_ORDERED) for state in [*folded, *ordered]
     )
     return (*names, *((TS, SEQ) if by_place else ()))
+
+
+class SomeAnswers:
+    """Those states and answers of a plan that are found in one way.
+
+    types : of the columns, by name; serves : whether a state is one of them
+    """
+
+    def __init__(self, plan: Plan, types: Columns, serves: Callable[[State | None], bool]) -> None:
+        self.plan, self.types = plan, types
+        self.states = [state for state in plan.states if serves(state)]
+        self.outputs = [output for output in plan.outputs if serves(output.state)]
 
 
 def of_questions(plan: Plan, state: State, asked: list[Any]) -> dict[str, Any]:
