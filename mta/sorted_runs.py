@@ -140,6 +140,11 @@ def _upto(tallies: Arrays, names: tuple[str, ...], last: tuple[int, ...]) -> int
     return high
 
 
+def edges_of(codes: Ints) -> Ints:
+    """Where in these, which rise, another one begins, and where all end."""
+    return np.append(np.flatnonzero(np.diff(codes, prepend=-1)), len(codes))
+
+
 def in_order(parts: list[Arrays]) -> Arrays:
     """Tallies in order of groups, keys, and places."""
     tallies = _joined(parts)

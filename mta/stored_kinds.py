@@ -40,12 +40,19 @@ def is_folded_for(state: State | None) -> bool:
 
 def is_sorted_for(state: State | None) -> bool:
     """Whether answers are found in the sorted values, or rows, of a window."""
-    return state is not None and (state.name in _SORTED or is_ordered_for(state))
+    if state is None:
+        return False
+    return state.name in _SORTED or is_ordered_for(state) or is_estimated_for(state)
 
 
 def is_ordered_for(state: State) -> bool:
     """Whether answers depend on the order of rows, by which these are sorted."""
     return state.name in _ORDERED or (state.name == "arg" and not _of_two(state))
+
+
+def is_estimated_for(state: State) -> bool:
+    """Whether answers are estimates that depend on the set of values alone."""
+    return state.name == "hll" and state.sketch is not None and not state.sketch.merge
 
 
 def _of_two(state: State) -> bool:
@@ -62,7 +69,8 @@ def why_not_stored(plan: Plan) -> str | None:
     """Why the aggregates of a plan have no windows on a store; None: they have."""
     for output in plan.outputs:
         state = output.state
-        if is_summed_for(state) or is_folded_for(state) or is_sorted_for(state):
+        served = is_summed_for(state) or is_folded_for(state) or is_sorted_for(state)
+        if served and output.aggregate.fn != "hll_sketch":  # whose bytes depend on the order
             continue
         shown = f"{output.name}: {output.aggregate!r} needs all rows of its window at hand"
         if state is not None and state.name == "sum":

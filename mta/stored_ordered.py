@@ -15,7 +15,7 @@ from mta.kernels import Columns, answer_room
 from mta.paged_kernels import make_paged_kernel
 from mta.plan import Plan, State
 from mta.row_blocks import Arrays
-from mta.sorted_runs import CODE, COUNT, RAW
+from mta.sorted_runs import CODE, COUNT, RAW, edges_of
 from mta.stored_kinds import WindowLists, is_ordered_for, of_questions
 
 
@@ -47,7 +47,7 @@ class OrderedAnswers:
         fold.clear(table)
         for some in rows:
             codes = some[CODE]
-            edges = np.append(np.flatnonzero(np.diff(codes, prepend=-1)), len(codes))
+            edges = edges_of(codes)
             parts = np.empty((len(edges) - 1, fold.words), np.int64)
             fold.fold([some[RAW]], some[COUNT].astype(np.uint8), edges, parts)
             fold.join(table, codes[edges[:-1]], parts)
