@@ -174,17 +174,19 @@ class FoldedPanes:
         self.more, self.count = [], 0
 
     def beside(self, at: Ints, codes: Ints) -> Parts:
-        """The partials of these panes and groups, all of which are held; where one comes again,
-        those of no rows."""
-        if not self.folds:
-            return self.folds.nothing(len(at))
-        self._settle()
-        panes = np.unique(self.at)
-        most = 1 + int(self.codes.max(initial=0))
-        known = np.searchsorted(panes, self.at) * most + self.codes
-        wanted, first = np.unique(np.searchsorted(panes, at) * most + codes, return_index=True)
+        """The partials of neighbouring panes with all their groups, which are given in any order;
+        where one comes again, those of no rows."""
         parts = self.folds.nothing(len(at))
-        parts[first] = self.parts[np.searchsorted(known, wanted)]
+        if not self.folds or not len(at):
+            return parts
+        self._settle()
+        order, edges = stretches(at, codes)
+        first = order[edges[:-1]]
+        start = int(np.searchsorted(self.at, at[first[0]]))
+        mine = slice(start, start + len(first))
+        if not (self.at[mine] == at[first]).all() or not (self.codes[mine] == codes[first]).all():
+            raise ValueError("other panes and groups than those that are held")
+        parts[first] = self.parts[mine]
         return parts
 
     def between(self, low: int, high: int) -> tuple[Ints, Parts]:

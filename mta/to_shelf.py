@@ -24,6 +24,7 @@ class ToShelf:
         self.in_order = True  # those that wait
         self.unwritten: list[Arrays] = []
         self.begun: int | None = None  # the number of their first one, if some may be written
+        self.count = 0  # of those that are to be written
         self.taken = 0  # records, so far
 
     def wait(self, columns: Arrays) -> None:
@@ -56,11 +57,12 @@ class ToShelf:
         """These records are for the store."""
         if len(columns[AT]):
             self.unwritten.append(columns)
+            self.count += len(columns[AT])
             self.taken += len(columns[AT])
 
     def fills(self, shelf: Shelf) -> bool:
         """Whether there is a block of them."""
-        return sum(len(columns[AT]) for columns in self.unwritten) >= shelf.layout.rows
+        return self.count >= shelf.layout.rows
 
     def has_before(self, pane: int) -> bool:
         """Whether some that are to be written are of an earlier pane."""
@@ -75,7 +77,7 @@ class ToShelf:
             self.unwritten, self.begun = [columns], shelf.back
         there = shelf.back - self.begun
         shelf.append({name: column[there:] for name, column in columns.items()})
-        self.unwritten, self.begun = [], None
+        self.unwritten, self.begun, self.count = [], None, 0
 
     def renumber(self, new: np.ndarray) -> None:
         """Of those that wait: code i is new[i]."""
