@@ -52,6 +52,8 @@ cdef class Fold:
         self.check(parts)
         if edges.shape[0] != parts.shape[0] + 1 or any(len(c) < rows for c in columns):
             raise ValueError("edges for each part, and rows up to the last of them, are needed")
+        if valid is not None and len(valid) < rows:
+            raise ValueError("a mark for each row is needed")
         self.kernel.bind(columns, valid, 0)
         with nogil:
             for i in range(parts.shape[0]):

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 import mta
 from mta import agg
+from mta._folds import Fold, PlacedKernel
+from mta._kernel import Counter
 from mta.errors import DataError, SnapshotError, StoreError
 from mta.stores import MemoryStore
 from stored_rows import answered, bits, part, rows_of, spec_of
@@ -210,3 +212,24 @@ def test_products_that_do_not_fit_are_told_of():
     op = spec.stream(memory="1MB", store="memory:", plan="2LA")
     with pytest.raises(OverflowError, match=r"p: the product .* number -3"):
         op.push({"ts": np.array([0, 1, 50]), "i": np.array([2**62, 4, 0])})
+
+
+def test_partials_that_do_not_fit_are_refused():
+    """Compiled code reads them where it is told to, so what it is told is looked at."""
+    fold = Fold(PlacedKernel(Counter([]), None, "propagate", ["last", "first"]))
+    parts = np.zeros((3, fold.words), np.int64)
+    fold.clear(parts)
+    one, codes = np.zeros(1, np.int64), np.array([0, 1, 3])
+    for call in (
+        lambda: fold.clear(np.zeros((1, fold.words + 1), np.int64)),
+        lambda: fold.clear(parts.T[: fold.words].copy().T),
+        lambda: fold.join(parts, codes, parts),
+        lambda: fold.join(parts, codes[:2], parts),
+        lambda: fold.walk_back(parts, codes % 3, parts, parts[:2]),
+        lambda: fold.fold([one] * 3, None, np.array([0, 2]), parts[:1]),
+        lambda: fold.fold([one] * 3, None, np.array([0, 1]), parts),
+        lambda: fold.lower(parts, one, [np.zeros(3)] * 2),
+        lambda: fold.lower(parts, codes, [np.zeros(2)] * 2),
+    ):
+        with pytest.raises(ValueError, match=r"part|code|edges|size|room"):
+            call()
