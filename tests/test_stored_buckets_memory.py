@@ -101,7 +101,8 @@ def test_memory_names_blocks():
 
 def test_batches_larger_than_memory():
     """An iterator of batches in, an iterator of answers out: together those of the batch."""
-    spec = mta.hopping("600i", slide="200i", on="t", by="k").agg(n=agg.count(), s=agg.sum("x"))
+    aggs = {"n": agg.count(), "s": agg.sum("x"), "v": agg.var("x"), "last": agg.last("x")}
+    spec = mta.hopping("600i", slide="200i", on="t", by="k").agg(**aggs)
     t = np.arange(5000)
     rows = {"t": t, "k": t % 7, "x": np.sin(t)}
     batches = ({name: v[i : i + 300] for name, v in rows.items()} for i in range(0, 5000, 300))
