@@ -10,7 +10,7 @@ put back when that record's pane leaves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,7 +23,7 @@ from mta.shelf import AT, Renames, Stack
 from mta.stores import Store
 
 Parts = NDArray[np.int64]  # by group, or record, and word
-Pieces = Iterable[tuple[Ints, Ints, Parts]]  # panes, codes and partials
+Pieces = Iterable[tuple[Ints, Ints, list[Parts]]]  # panes, codes, and partials of several kinds
 
 
 class Joins(Protocol):
@@ -108,19 +108,18 @@ class FrontBack:
         if self.back_first is None:
             self.back_first = pane
 
-    def slide(self, low: int, inside: Callable[[FrontBack], Pieces]) -> None:
-        """Panes before `low` have left.
+    def is_used_up(self, low: int) -> bool:
+        """Whether panes of the back are before `low`, so that it has to `turn` first."""
+        return self.back_first is not None and low > self.back_first
 
-        inside : gives the panes, codes and partials of all records inside, by pieces, from the
-            newest piece to the oldest
+    def slide(self, low: int) -> None:
+        """Panes before `low` have left.
 
         Raises
         ------
         StoreError
             Ask again.
         """
-        if self.back_first is not None and low > self.back_first:
-            self.turn(inside)
         while self.stack.count:
             top = self.stack.top()
             leaving = len(top[AT]) - int(np.searchsorted(-top[AT], -low, "right"))
@@ -131,21 +130,24 @@ class FrontBack:
             restore(self.front, codes, np.stack([some[word] for word in self.words], axis=1))
             self.stack.drop(leaving)
 
-    def turn(self, inside: Callable[[FrontBack], Pieces]) -> None:
-        """Make all records inside the front."""
-        stack = Stack(self.layout, self.store, self._stack_name(self.turns + 1))
-        front = self.joins.nothing(len(self.front))
-        for panes, codes, parts in inside(self):
-            places, before = self.joins.walk_back(front, codes, parts)
-            columns: Arrays = {AT: panes[places], "code": codes[places]}
-            stack.push({**columns, **dict(zip(self.words, before.T, strict=True))})
-        stack.seal()
+    def fill_front(self, front: Parts, stack: Stack) -> None:
+        """Go on with this front, and what is to be put back of it; the back is empty."""
         self.written, self.read = self._io()
         self.retired.append(self.stack)
         self.front, self.stack, self.renames = front, stack, Renames()
         self.back = self.joins.nothing(len(front))
         self.back_first = None
         self.turns += 1
+
+    def new_stack(self) -> Stack:
+        """For a front that is being made."""
+        return Stack(self.layout, self.store, self._stack_name(self.turns + 1))
+
+    def add_back(self, front: Parts, stack: Stack, panes: Ints, codes: Ints, parts: Parts) -> None:
+        """Take records, older than all before, into a front that is being made."""
+        places, before = self.joins.walk_back(front, codes, parts)
+        columns: Arrays = {AT: panes[places], "code": codes[places]}
+        stack.push({**columns, **dict(zip(self.words, before.T, strict=True))})
 
     def inside(self, codes: Ints) -> Parts:
         """What groups have inside."""
@@ -201,3 +203,25 @@ class FrontBack:
         self.renames.fill(parts[2:])
         if len(self.front) != len(self.back):
             raise ValueError("the tables are not of the same groups")
+
+
+def turn(all_of: list[FrontBack], inside: Pieces) -> None:
+    """Make all records inside the front of each of these, in one go over them.
+
+    inside : panes, codes, and partials for each, by pieces, from the newest piece to the oldest
+
+    Raises
+    ------
+    StoreError
+        Nothing is changed.
+    """
+    if not all_of:  # then there is nothing to be read
+        return
+    made = [(each, each.joins.nothing(len(each.front)), each.new_stack()) for each in all_of]
+    for panes, codes, partials in inside:
+        for (each, front, stack), parts in zip(made, partials, strict=True):
+            each.add_back(front, stack, panes, codes, parts)
+    for _, _, stack in made:
+        stack.seal()
+    for each, front, stack in made:
+        each.fill_front(front, stack)

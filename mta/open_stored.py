@@ -23,7 +23,7 @@ from mta.buckets import edge_answers, window_edges
 from mta.engine import Ints
 from mta.errors import DataError
 from mta.frames import Answer, Frame
-from mta.front_back import Extremes, FrontBack, Pieces
+from mta.front_back import Extremes, FrontBack, Pieces, turn
 from mta.kernels import Columns
 from mta.open_windows import OpenWindows, Revisions, WindowAxis
 from mta.pane_records import PaneRecords, PaneTable, RowRecords, codes_of, partials_in
@@ -346,8 +346,12 @@ class StoredPanes(PaneRows, OpenWindows):
         if self.endless:
             return
         self._expire(low)
+        used_up = [stack for stack in self.stacks if stack.is_used_up(low)]
+        if used_up:
+            self.out.write(self.shelf)
+            turn(used_up, self._parts_back(used_up, self.shelf, self.renames))
         for stack in self.stacks:
-            stack.slide(low, self._inside_back)
+            stack.slide(low)
         if self.behind is not None:
             self.behind.drop(low)
             self.behind = self.behind if len(self.behind) else None
@@ -397,19 +401,15 @@ class StoredPanes(PaneRows, OpenWindows):
         """What of partials goes to a stack."""
         return keys_of(self.layout, records) if stack is self.extremes else parts
 
-    def _inside_back(self, stack: FrontBack) -> Pieces:
-        self.out.write(self.shelf)
-        return self._parts_back(stack, self.shelf, self.renames)
-
-    def _parts_back(self, stack: FrontBack, shelf: Shelf, renames: Renames) -> Pieces:
-        """Panes, codes and partials for a stack, of what is inside, by blocks, from the newest one
-        on."""
+    def _parts_back(self, stacks: list[FrontBack], shelf: Shelf, renames: Renames) -> Pieces:
+        """Panes, codes, and partials for each stack, of what is inside, by blocks, from the newest
+        one on."""
         for part in shelf.rows_back():
             codes = renames.now(part.first, self.records.codes(part.columns))
             at, records, codes, parts = self._partials_of(part.columns, codes)
-            inside = np.flatnonzero(at < self.sealed)
-            joined_by = self._joined_by(stack, records[inside], parts[inside])
-            yield at[inside], codes[inside], joined_by
+            some = np.flatnonzero(at < self.sealed)
+            partials = [self._joined_by(each, records[some], parts[some]) for each in stacks]
+            yield at[some], codes[some], partials
 
     def _partials_of(self, columns: Arrays, codes: Ints) -> tuple[Ints, Ints, Ints, Parts]:
         """Records of the shelf as partials: of which panes, and of which groups."""
@@ -455,7 +455,7 @@ class StoredPanes(PaneRows, OpenWindows):
         totals = self._counted(shelf)
         for stack in self.stacks:
             stack.reserve(totals.codes)
-            stack.turn(lambda stack: self._parts_back(stack, shelf, renames))
+        turn(self.stacks, self._parts_back(self.stacks, shelf, renames))
         self.stale.append(self.shelf.name)
         shelf.took_over(self.shelf)
         self.shelf, self.renames, self.totals = shelf, renames, totals
