@@ -96,7 +96,8 @@ class CountLog:
     """How often every key occurs: the sum of what was given to `extend`.
 
     Cost: an entry is written once, and merged O(log entries) times, a few at a time, so that no
-    call takes long; `read` has to read a block of every run at least. There are O(log entries) runs.
+    call takes long; `read` has to read a block of every run at least. Of runs there are
+    O(log entries).
     Memory: the first key of every block; blocks that are being merged; no more than `memory`.
 
     store, name : where runs are: under keys that begin with the name

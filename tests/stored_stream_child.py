@@ -16,7 +16,7 @@ SPECS = [
     mta.rolling(f"{n}i", on="t", by="k").agg(
         s=agg.sum("x"), d=agg.std("x"), top=agg.max("x"), at=agg.arg_max("i", by="x"),
         q=agg.median("x"), n=agg.count_distinct("i"),
-    )  # fmt: skip
+    )
     for n in (300, 800)
 ]
 
