@@ -3,6 +3,19 @@
 from libc.stdint cimport int64_t
 
 
+cdef inline int64_t lower_bound(const int64_t* keys, int64_t n, int64_t key) noexcept nogil:
+    """How many of them are less."""
+    cdef const int64_t* at = keys
+    cdef int64_t half
+    if n == 0:
+        return 0
+    while n > 1:
+        half = n >> 1
+        at += half if at[half - 1] < key else 0
+        n -= half
+    return (at - keys) + (at[0] < key)
+
+
 cdef struct Range:
     int64_t low     # its keys are those from here on, before the next range
     int64_t rows    # so many, each as often as it occurs

@@ -481,19 +481,6 @@ cdef class Multiset:
 _NOTHING = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
-cdef int64_t lower_bound(const int64_t* keys, int64_t n, int64_t key) noexcept nogil:
-    """How many of them are less."""
-    cdef const int64_t* at = keys
-    cdef int64_t half
-    if n == 0:
-        return 0
-    while n > 1:
-        half = n >> 1
-        at += half if at[half - 1] < key else 0
-        n -= half
-    return (at - keys) + (at[0] < key)
-
-
 cdef object among(const int64_t* keys, int64_t n, int64_t low, int64_t high):
     """Those from `low` to `high`, both among them."""
     cdef int64_t i, found = 0

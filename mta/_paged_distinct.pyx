@@ -4,13 +4,14 @@ How often a value is inside says whether a row that comes brings a new one, and 
 its kind leaves. These counts are in a hash table; when that is full, they go to a `CountLog` as what
 they have changed by, and are looked up there, many at a time, when rows with these values come or leave.
 """
-from libc.stdint cimport int64_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memset
 
 from mta._core cimport MAX_OUTPUTS
 from mta._kernel cimport Counter, Kernel, Scan
 from mta._leaving cimport LeavingKernel
+from mta._multiset cimport lower_bound
 
 import numpy as np
 
@@ -20,16 +21,22 @@ cdef enum:
     FEWEST = 2          # values that a table has to have room for
 
 
+cdef enum:
+    UNUSED = 0xFFFFFFFF
+
+
 cdef struct Place:
     int64_t code
-    int64_t count       # rows inside that have it,
-    int64_t logged      # and how many of them the log knows of
-    int64_t used
+    uint32_t count      # rows inside that have it,
+    uint32_t logged     # and how many of them the log knows of; both are UNUSED where there is no code
+
+
+_NONE = np.zeros(0, np.int64)
 
 
 cdef inline bint is_live(const Place* p) noexcept nogil:
     """Whether a code is inside, or the log knows of it."""
-    return p.used != 0 and (p.count != 0 or p.logged != 0)
+    return p.count != UNUSED and (p.count != 0 or p.logged != 0)
 
 
 cdef struct Change:
@@ -65,10 +72,11 @@ cdef class CountTable:
         cdef Place* old = self.places
         cdef int64_t n = self.capacity, i
         cdef Place* p
-        cdef Place* places = <Place*> calloc(capacity, sizeof(Place))
+        cdef Place* places = <Place*> malloc(capacity * sizeof(Place))
         if places == NULL:
             with gil:
                 raise MemoryError(f"{capacity} different values")
+        memset(places, 0xFF, capacity * sizeof(Place))
         self.places, self.capacity, self.n = places, capacity, 0
         self.shift = 64
         while capacity > 1:
@@ -85,21 +93,21 @@ cdef class CountTable:
     cdef Place* place(self, int64_t code) noexcept nogil:
         """Its place, or the one that it would have."""
         cdef uint64_t i = (<uint64_t> code * <uint64_t> 0x9E3779B97F4A7C15) >> self.shift
-        while self.places[i].used and self.places[i].code != code:
+        while self.places[i].count != UNUSED and self.places[i].code != code:
             i = (i + 1) & <uint64_t> (self.capacity - 1)
         return &self.places[i]
 
     cdef Place* have(self, int64_t code) except NULL nogil:
         """Its place; with a count of 0 if it is new."""
         cdef Place* p = self.place(code)
-        if p.used:
+        if p.count != UNUSED:
             return p
         if 3 * (self.n + 1) > 2 * self.capacity:
             self.rebuild(self.capacity)
             if 3 * (self.n + 1) > self.capacity:
                 self.rebuild(2 * self.capacity)
             p = self.place(code)
-        p.code, p.count, p.logged, p.used = code, 0, 0, 1
+        p.code, p.count, p.logged = code, 0, 0
         self.n += 1
         return p
 
@@ -120,10 +128,10 @@ cdef class CountTable:
                 with gil:
                     raise MemoryError(f"{self.room} rows")
             self.changes, self.room = changes, 2 * self.room + 64
-        p.count += by
-        if p.count < 0:
+        if (p.count == 0 and by < 0) or (p.count == UNUSED - 1 and by > 0):
             with gil:
-                raise ValueError(f"a value leaves that is not there: {code}")
+                raise OverflowError(f"a value is {p.count} times inside, and {by} more")
+        p.count += by
         self.changes[self.changed] = Change(code, by)
         self.changed += 1
         return p.count
@@ -169,15 +177,20 @@ cdef class Ahead:
 
     cdef object codes           # ascending, each once
     cdef object counts
+    cdef const int64_t* code
+    cdef const int64_t* count
+    cdef int64_t n
 
-    def __cinit__(self):
-        self.codes = self.counts = np.zeros(0, np.int64)
+    def __cinit__(self, codes=_NONE, counts=_NONE):
+        cdef const int64_t[::1] view = codes, beside = counts
+        self.codes, self.counts, self.n = codes, counts, view.shape[0]
+        if self.n:
+            self.code, self.count = &view[0], &beside[0]
 
-    cdef int64_t place(self, int64_t code) except -2:
-        """Where a code is; -1: nowhere."""
-        cdef const int64_t[::1] codes = self.codes
-        cdef int64_t at = self.codes.searchsorted(code)
-        return at if at < codes.shape[0] and codes[at] == code else -1
+    cdef int64_t find(self, int64_t code) noexcept nogil:
+        """How many of a code there are; -1: it has not been asked for."""
+        cdef int64_t at = lower_bound(self.code, self.n, code)
+        return self.count[at] if at < self.n and self.code[at] == code else -1
 
     cdef int note(self, codes, by) except -1:
         """The log has been told of changes."""
@@ -193,7 +206,7 @@ cdef class PagedDistinct(LeavingKernel):
 
     answers : how many there are
 
-    Cost: O(1) a row, as long as the different values of the window fit in memory (48 bytes each, or
+    Cost: O(1) a row, as long as the different values of the window fit in memory (24 bytes each, or
     up to twice that). Else the log is looked through: for up to 65,536 rows at a time that come in one
     push, and for those of each page that leaves. Memory: what `open_log` says, and 32 bytes for each of
     these rows.
@@ -203,6 +216,7 @@ cdef class PagedDistinct(LeavingKernel):
     cdef CountTable table
     cdef int64_t most           # codes in the table
     cdef int64_t distinct
+    cdef bint logs              # whether the log knows of any
     cdef Ahead coming           # of rows that are attached, and
     cdef Ahead leaving          # of those of the page that leaves
     cdef int64_t* out[MAX_OUTPUTS]
@@ -253,7 +267,7 @@ cdef class PagedDistinct(LeavingKernel):
             with gil:
                 self.counts.clear()
                 self.table, self.coming, self.leaving = CountTable(), Ahead(), Ahead()
-                self.distinct = 0
+                self.distinct = self.logs = 0
         return 0
 
     cdef int add(self, const Scan* rows, int64_t start, int64_t stop, int64_t sign) except -1 nogil:
@@ -262,10 +276,9 @@ cdef class PagedDistinct(LeavingKernel):
             if rows.valid != NULL and not rows.valid[row]:
                 continue
             code = rows.values[row].i
-            if not self.table.place(code).used:
+            if self.table.place(code).count == UNUSED:
                 end = self.scan.rows if rows == &self.scan else self.pages.end
-                with gil:
-                    self.look_up(rows, row, max(end, stop))
+                self.look_up(rows, row, max(end, stop))
             count = self.table.change(code, sign)
             if sign > 0:
                 self.distinct += count == 1
@@ -273,44 +286,44 @@ cdef class PagedDistinct(LeavingKernel):
                 self.distinct -= count == 0
         return 0
 
-    cdef int look_up(self, const Scan* rows, int64_t start, int64_t stop) except -1:
+    cdef int look_up(self, const Scan* rows, int64_t start, int64_t stop) except -1 nogil:
         """Have the count of a row's code in the table."""
-        cdef int64_t code = rows.values[start].i
+        cdef int64_t code = rows.values[start].i, found
         cdef Place* p
         if self.table.n >= self.most:
             self.table.rebuild(self.table.capacity)
             if 2 * self.table.n >= self.most:
-                self.give_to_log()
-        if self.counts.runs:
-            found = self.logged(code)
-            if found < 0:
+                with gil:
+                    self.give_to_log()
+        if not self.logs:
+            return 0
+        found = self.logged(code)
+        if found < 0:
+            with gil:
                 self.look_ahead(rows, start, stop)
-                found = self.logged(code)
-            p = self.table.have(code)
-            p.count = p.logged = found
+            found = self.logged(code)
+        p = self.table.have(code)
+        p.count = p.logged = found
         return 0
 
-    cdef int64_t logged(self, int64_t code) except -2:
+    cdef int64_t logged(self, int64_t code) noexcept nogil:
         """How many the log knows of; -1: it has not been asked."""
-        cdef Ahead ahead
-        for ahead in (self.coming, self.leaving):
-            if ahead.place(code) >= 0:
-                return ahead.counts[ahead.place(code)]
-        return -1
+        cdef int64_t found = self.coming.find(code)
+        return found if found >= 0 else self.leaving.find(code)
 
     cdef int look_ahead(self, const Scan* rows, int64_t start, int64_t stop) except -1:
         """Ask the log for the codes of these rows, or for as many as is reasonable."""
         cdef int64_t row, n = 0
         cdef int64_t[::1] view
-        cdef Ahead ahead = Ahead()
+        cdef Ahead ahead
         missing = np.empty(min(stop - start, <int64_t> AT_ONCE), np.int64)
         view = missing
         for row in range(start, start + view.shape[0]):
             if rows.valid == NULL or rows.valid[row]:
                 view[n] = rows.values[row].i
-                n += not self.table.place(view[n]).used
-        ahead.codes = np.unique(missing[:n])
-        ahead.counts = self.counts.find(ahead.codes)
+                n += self.table.place(view[n]).count == UNUSED
+        codes = np.unique(missing[:n])
+        ahead = Ahead(codes, self.counts.find(codes))
         if rows == &self.scan:
             self.coming = ahead
         else:
@@ -325,7 +338,7 @@ cdef class PagedDistinct(LeavingKernel):
         self.counts.extend(codes, by)
         self.coming.note(codes, by)
         self.leaving.note(codes, by)
-        self.table = CountTable()
+        self.table, self.logs = CountTable(), True
         return 0
 
     # -------------------------------------------------------------------------- save, restore
@@ -340,6 +353,7 @@ cdef class PagedDistinct(LeavingKernel):
         self.first, self.last, self.distinct, self.table, changed, runs = saved
         self.table.undo(changed)
         self.counts.restore(runs)
+        self.logs = len(self.counts.runs) > 0
         self.coming, self.leaving = Ahead(), Ahead()
 
     def to_parts(self):
@@ -356,3 +370,4 @@ cdef class PagedDistinct(LeavingKernel):
         self.table.fill(*np.frombuffer(pages, np.int64, 3 * n).reshape(3, n))
         told = pages[24 * n:]
         self.counts.fill(told[:length], told[length:])
+        self.logs = len(self.counts.runs) > 0

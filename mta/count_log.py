@@ -29,6 +29,7 @@ _HEAD = struct.Struct("<4sIqIIB7x")
 _FAN = 4  # runs of about one size, which become one
 _WORK = 4  # entries that merges go through for every one that comes
 _KEY = 8  # bytes; and one of a count, most often
+_ENTRY = 3 * _KEY  # in memory: key, count, and their order
 _MOST_ENTRIES = 4096  # of a block
 _LEAST_ENTRIES = 4
 LEAST_MEMORY = 8192
@@ -109,7 +110,7 @@ class CountLog:
         self, store: Store, name: str, memory: int, note_due: Callable[[], None] | None = None
     ) -> None:
         self.store, self.name, self._note_due = store, name, note_due
-        most = memory // (_BLOCKS * 3 * _KEY)  # keys, counts, and their order
+        most = memory // (_BLOCKS * _ENTRY)
         self.block = max(_LEAST_ENTRIES, min(_MOST_ENTRIES, most))
         self.runs: tuple[Run, ...] = ()
         self.written = self.read_blocks = 0
@@ -348,7 +349,7 @@ class CountLog:
 class Logs:
     """The logs of one key, by the number of what keeps one.
 
-    memory : bytes, of each, 8 KiB at least; a half of them is for the log itself
+    memory : bytes, of each, 8 KiB at least; a half of them is for the log itself, if it can use that
     leave : is told when they are needed no more
     """
 
@@ -362,13 +363,14 @@ class Logs:
     def open(self, number: int) -> tuple[CountLog, int]:
         """One, with no keys, and how much memory there is beside it."""
         memory = max(self.memory, LEAST_MEMORY)
+        own = min(memory // 2, _MOST_ENTRIES * _BLOCKS * _ENTRY)
         log = self.live.get(number)
         if log is None:
             name = f"{self.name}.{number}"
-            log = CountLog(self.store, name, memory // 2, self.note_due)
+            log = CountLog(self.store, name, own, self.note_due)
             self.live[number] = log
         log.clear()
-        return log, memory - memory // 2
+        return log, memory - own
 
 
 class RunWriter:

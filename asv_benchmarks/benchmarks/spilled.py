@@ -20,6 +20,8 @@ AGGREGATES = {
     "max": agg.max("x"),
     "std": agg.std("x"),
     "weighted_mean": agg.weighted_mean("x", "w"),
+    "median": agg.median("x"),
+    "count_distinct": agg.count_distinct("x"),
 }
 
 
