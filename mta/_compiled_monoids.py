@@ -40,17 +40,23 @@ KINDS = {
 CELLS = {"float": "float64", "int": "int64", "uint": "uint64", "bool": "int64"}
 
 # suffix[row], for every row of [lo, split), is the aggregate of the rows [row, split), of which the
-# last counts. Made from right to left.
+# last counts; where `follows` is not 0, of these and then suffix[split], which is there already.
+# Made from right to left.
 BUILD = """
-def build(c0, c1, c2, c3, valid, nulls, lo, split, suffix):
+def build(c0, c1, c2, c3, valid, nulls, lo, split, follows, suffix):
     {views_of_columns}
     {views_of_suffix}
     is_valid = carray(valid, 1, uint8)
-    row = split - 1
-    {lift_row}
-    part = lifted
+    row = split
     cell = uint64(row) * width
-    {put_suffix}
+    if follows != 0:
+        part = {get_suffix}
+    else:
+        row = split - 1
+        {lift_row}
+        part = lifted
+        cell = uint64(row) * width
+        {put_suffix}
     while row > lo:
         row -= 1
         if nulls == 0 or is_valid[uint64(row)] != 0:
@@ -61,9 +67,9 @@ def build(c0, c1, c2, c3, valid, nulls, lo, split, suffix):
         {put_suffix}
     return 0
 
-def build_safely(c0, c1, c2, c3, valid, nulls, lo, split, suffix):
+def build_safely(c0, c1, c2, c3, valid, nulls, lo, split, follows, suffix):
     try:
-        return build(c0, c1, c2, c3, valid, nulls, lo, split, suffix)
+        return build(c0, c1, c2, c3, valid, nulls, lo, split, follows, suffix)
     except Exception:
         return -1
 """
@@ -199,7 +205,7 @@ else:
 MOST_CELLS = 7
 
 _I, _P = types.int64, types.voidptr
-BUILD_TYPE = _I(_P, _P, _P, _P, _P, _I, _I, _I, _P)
+BUILD_TYPE = _I(_P, _P, _P, _P, _P, _I, _I, _I, _I, _P)
 CELL_TYPES = {
     "lift_cells": types.void(_P, _P, _I, _I),
     "combine_cells": types.void(_P, _P, _P),

@@ -68,6 +68,7 @@ class SketchKernel(PythonKernel):
         self._suffixes: list[tuple[int, Any]] = []  # (first block, sketch), the longest last
         self._prefix: Any = None
         self._end = 0  # the row after the last one in the prefix
+        self._firsts: dict[Any, int] = {}  # the rows of the items that were answered last
 
     def answer_to(self, arrays: list[Any]) -> None:
         """One array per answer: float64, int64 or uint64 for quantiles (cells in the type of the
@@ -114,9 +115,13 @@ class SketchKernel(PythonKernel):
         return None
 
     def _first_rows(self, wanted: Sequence[Any], lo: int, hi: int) -> list[int]:
-        """The first row in [lo, hi) of each of these items, all of which are inside."""
-        found: dict[Any, int] = {}
-        missing = set(wanted)
+        """The first row in [lo, hi) of each of these items, all of which are inside.
+
+        A row that was the first of a window stays it until it has left.
+        """
+        known = self._firsts
+        found = {item: known[item] for item in wanted if known.get(item, -1) >= lo}
+        missing = set(wanted) - found.keys()
         size = _LOOK
         while missing:
             for item, row in self._items_from(lo, min(lo + size, hi)):
@@ -124,14 +129,16 @@ class SketchKernel(PythonKernel):
                     missing.remove(item)
                     found[item] = row
             lo, size = lo + size, 4 * size
+        self._firsts = found
         return [found[item] for item in wanted]
 
     def _items_from(self, start: int, stop: int) -> Iterator[tuple[Any, int]]:
         """The items of the rows [start, stop) that are not null, and the rows."""
+        cells, valid = self._rows(start, stop)
         rows = np.arange(start, stop)
-        if self.valid is not None:
-            rows = rows[self.valid[start - self.first : stop - self.first]]
-        return zip(self._values(start, stop), rows.tolist(), strict=True)
+        if valid is not None:
+            rows = rows[valid]
+        return zip(self._wrapped(cells, valid), rows.tolist(), strict=True)
 
     def _partial(self, lo: int, hi: int) -> Any:
         """The sketch of the rows [lo, hi)."""
@@ -148,8 +155,7 @@ class SketchKernel(PythonKernel):
         self._cut_at(front if front == back else _split(front, back))
         suffix = self._suffix(front)
         if self._end < hi:
-            self._prefix = self._sketch.extend(self._prefix, self._values(self._end, hi))
-            self._end = hi
+            self._extend_prefix(hi)
         values = self._values(lo, self._base + front * size)
         return self._sketch.join(suffix, values, self._prefix)
 
@@ -159,6 +165,10 @@ class SketchKernel(PythonKernel):
             self._suffixes = [(split, self._sketch.zero(2 * split))]
             self._prefix = self._sketch.zero(2 * split + 1)
             self._end = self._base + split * self._block
+
+    def _extend_prefix(self, stop: int) -> None:
+        self._prefix = self._sketch.extend(self._prefix, self._values(self._end, stop))
+        self._end = stop
 
     def _suffix(self, front: int) -> Any:
         """The sketch of all blocks from `front` to the cut."""
@@ -181,11 +191,15 @@ class SketchKernel(PythonKernel):
 
     def _values(self, start: int, stop: int) -> Any:
         """The values of the rows [start, stop) that are not null."""
-        start, stop = start - self.first, stop - self.first
-        cells = self.columns[0][start:stop]
-        if self.valid is not None:
-            cells = cells[self.valid[start:stop]]
-        return self._sketch.values(cells, self.items)
+        return self._wrapped(*self._rows(start, stop))
+
+    def _wrapped(self, cells: _Ints, valid: Any) -> Any:
+        return self._sketch.values(cells if valid is None else cells[valid], self.items)
+
+    def _rows(self, start: int, stop: int) -> tuple[_Ints, Any]:
+        """The cells of these rows, and which of them are not null (None: all)."""
+        mine = slice(start - self.first, stop - self.first)
+        return self.columns[0][mine], None if self.valid is None else self.valid[mine]
 
 
 def _split(front: int, back: int) -> int:

@@ -19,7 +19,7 @@ cdef enum ColumnType:
 # What numba compiles (``_compiled_monoids.py``). Both give -1 where a function of the user raised.
 ctypedef int64_t (*BuildSuffixes)(
     const void* c0, const void* c1, const void* c2, const void* c3, const uint8_t* valid,
-    int64_t nulls, int64_t lo, int64_t split, void* suffix) noexcept nogil
+    int64_t nulls, int64_t lo, int64_t split, int64_t follows, void* suffix) noexcept nogil
 ctypedef int64_t (*SlideWindows)(
     const void* c0, const void* c1, const void* c2, const void* c3, const uint8_t* valid,
     int64_t nulls, const int64_t* lo, const int64_t* hi, const int64_t* counts, int64_t counted,

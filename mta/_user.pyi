@@ -7,6 +7,7 @@ from mta._kernel import Counter, Kernel
 from mta.monoids import Program, UserMonoid
 
 MOST_COLUMNS: int
+NOTHING: object
 
 @disjoint_base
 class UserKernel(Kernel):

@@ -22,7 +22,7 @@ MOST_COLUMNS = MAX_COLUMNS
 
 _TYPES = {"float": FLOATS, "int": INTS, "uint": UINTS, "bool": BOOLS, "object": OBJECTS,
           "text": TEXTS}
-_NOTHING = object()    # the partial of nulls
+NOTHING = object()    # the partial of nulls
 
 
 cdef class UserKernel(Kernel):
@@ -206,7 +206,7 @@ cdef class CompiledUserKernel(UserKernel):
         if split == lo:
             return 0
         self.reserve(split - lo)
-        if self.build(x[0], x[1], x[2], x[3], self.scan.valid, self.scan.valid != NULL, lo, split,
+        if self.build(x[0], x[1], x[2], x[3], self.scan.valid, self.scan.valid != NULL, lo, split, 0,
                       self.suffix - lo * self.cells) < 0:
             return -1
         return 1
@@ -252,7 +252,7 @@ cdef class PythonUserKernel(UserKernel):
         self.combine = monoid.combine
         self.lower = monoid.lower
         self.parts = []
-        self.prefix = _NOTHING
+        self.prefix = NOTHING
 
     def answer_to(self, arrays):
         """Object arrays, all for the same answers."""
@@ -291,7 +291,7 @@ cdef class PythonUserKernel(UserKernel):
                 continue
             self.at = window
             part = self.parts[lo[window] - self.origin]
-            if self.prefix is not _NOTHING:
+            if self.prefix is not NOTHING:
                 self.doing = "combine"
                 part = self.combine(part, self.prefix)
             if self.lower is not None:
@@ -303,7 +303,7 @@ cdef class PythonUserKernel(UserKernel):
     cdef object lifted(self, int64_t row):
         cdef int k
         if self.scan.valid != NULL and not self.scan.valid[row]:
-            return _NOTHING
+            return NOTHING
         self.doing = "lift"
         self.at = row
         if self.width == 1:
@@ -313,8 +313,8 @@ cdef class PythonUserKernel(UserKernel):
     cdef int take(self) except -1:
         """The row `last` enters the newer half."""
         cdef object part = self.lifted(self.last)
-        if part is not _NOTHING:
-            if self.prefix is not _NOTHING:
+        if part is not NOTHING:
+            if self.prefix is not NOTHING:
                 self.doing = "combine with lift"
                 self.prefix = self.combine(self.prefix, part)
             else:
@@ -326,7 +326,7 @@ cdef class PythonUserKernel(UserKernel):
     cdef int flip(self, int64_t lo, int64_t hi) except -1:
         """Make the window [lo, hi) the older half."""
         cdef int64_t i
-        cdef object part = _NOTHING, older
+        cdef object part = NOTHING, older
         if not self.ready or self.last <= lo:
             self.parts = []
             self.last = self.origin = lo
@@ -338,14 +338,14 @@ cdef class PythonUserKernel(UserKernel):
             self.last += 1
         for i in range(self.find_split(lo, hi) - 1 - self.origin, lo - self.origin - 1, -1):
             older = self.parts[i]
-            if part is _NOTHING:
+            if part is NOTHING:
                 part = older
-            elif older is not _NOTHING:
+            elif older is not NOTHING:
                 self.doing = "combine with lift"
                 self.at = self.origin + i
                 part = self.combine(older, part)
             self.parts[i] = part
-        self.prefix = _NOTHING
+        self.prefix = NOTHING
         return 0
 
     cdef int explain(self, error, const int64_t* lo, const int64_t* hi) except -1:

@@ -24,7 +24,7 @@ from mta.pool import Pool, offsets_of, ranges
 from mta.push import NEVER, NO_ROWS
 from mta.reorder import Arrived
 from mta.revise import RevisedTrack
-from mta.rows import Chunk, KeptRows, Mask
+from mta.rows import Chunk, Coded, KeptRows, Mask
 from mta.slider import KeyedAnswers
 from mta.specs import Rolling
 from mta.track import Track, Windows
@@ -300,10 +300,10 @@ class KeyedWindows:
         pooled = 0 if self.pool is None else self.pool.unanswered
         return pooled + sum(track.received - track.answered for track in tracks)
 
-    def kept(self) -> list[KeptRows]:
+    def kept(self) -> list[Coded]:
         """All rows."""
-        pooled = [] if self.pool is None else [self.pool.rows]
-        return pooled + [state.track.rows for state in self.tracks.values()]
+        pooled: list[Coded] = [] if self.pool is None else [self.pool.rows]
+        return pooled + [rows for state in self.tracks.values() for rows in state.track.all_rows()]
 
     # ------------------------------------------------------------------------ in blocks
 

@@ -25,9 +25,10 @@ from mta.paged_rows import MakeRepository, PagedRows, Told
 from mta.plan import Input, Plan
 from mta.push import EVER
 from mta.repository import Repository
-from mta.rows import Chunk, Mask
+from mta.rows import Chunk, Coded, Mask
 from mta.slider import AnswerOverflowError, KeyedAnswers, Slider
 from mta.specs import Rolling
+from mta.stored_codes import StoredCodes
 from mta.track import Place, Track, Windows
 
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
@@ -123,6 +124,9 @@ class PagedTrack(Track):
     def kept(self) -> int:
         return self.received - (self.rows.first if self._stored is None else self._stored.first)
 
+    def all_rows(self) -> list[Coded]:
+        return [self.rows] if self._stored is None else [self.rows, StoredCodes(self._stored)]
+
     @property
     def nbytes(self) -> int:
         """Bytes of its rows and partials in memory, about."""
@@ -145,6 +149,8 @@ class PagedTrack(Track):
         self.lo = max(front, self.rows.first)
         windows = super().take(ts, chunk, final, known, picked)
         self.lo = front
+        if not chunk.rows:
+            self.rows.append(chunk)  # opened again, it has to know what codes stand for
         if self._stored is None:
             check_values(self.plan, self.rows.columns())
             self._stored = self._make_stored(None)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import Any, NamedTuple
+from sys import getsizeof
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,11 +131,27 @@ def taken_column(column: Column, rows: NDArray[np.int64], frame: Frame) -> Colum
     )
 
 
+class Coded(Protocol):
+    """Rows whose columns have codes."""
+
+    @property
+    def first(self) -> int:
+        """The number of the first of these rows."""
+
+    @property
+    def end(self) -> int:
+        """That of the first one behind them."""
+
+    def feed(self, feed: Feed) -> NDArray[Any]:
+        """All codes that are there, in any order."""
+
+
 class Coders:
     """Codes of values that come in chunks: equal for equal values, whatever chunk they are in."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
+        self._shared = False
         self._feeds = _feeds(plan)
         self._taken = _taken(plan)
         self._coders = {f: Coder(f) for f in self._feeds if f.codes or f.items}
@@ -148,17 +166,39 @@ class Coders:
         items = {f: self._items(columns[f.column], f) for f in self._coders if f.items}
         return Chunk(frame.rows, feeds, valids, columns, self._taken, frame, items)
 
+    def share(self, others: Coders) -> None:
+        """Give the codes of these, which have the same feeds and more, and forget when they do."""
+        self._coders = {feed: others._coders[feed] for feed in self._coders}
+        self._shared = True
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the values that are known, about; shared ones are those of others."""
+        return 0 if self._shared else sum(coder.nbytes for coder in self._coders.values())
+
     def known_values(self) -> list[tuple[int, list[tuple[Any, int]]]]:
-        """Of every feed that has codes: the next code, and the values known with theirs."""
+        """Of every feed that has codes of its own: the next code, and the values with theirs."""
+        if self._shared:
+            return []
         return [(c.next, list(c.known.items())) for c in self._coders.values()]
 
     def adopt(self, known: list[Any]) -> None:
         """Go on from what `known_values` gave."""
+        if self._shared:
+            return
         for coder, (following, pairs) in zip(self._coders.values(), known, strict=True):
             coder.adopt(following, pairs)
 
-    def forget_the_gone(self, kept: list[KeptRows]) -> None:
-        """Forget values that none of these rows has, once most have gone. Amortised O(1) a row."""
+    def forget_the_gone(self, kept: Sequence[Coded]) -> None:
+        """Forget values that none of these rows has, once most have gone. Amortised O(1) a row.
+
+        Raises
+        ------
+        StoreError
+            The rows are on a store that fails. Nothing has been forgotten.
+        """
+        if self._shared:
+            return
         for feed, coder in self._coders.items():
             if len(coder) > 1024 + 2 * sum(rows.end - rows.first for rows in kept):
                 views = [rows.feed(feed) for rows in kept]
@@ -198,6 +238,12 @@ class Coder:
     def __len__(self) -> int:
         return len(self.known)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the values, and of the tables."""
+        tables = getsizeof(self.known) + getsizeof(self.items)
+        return tables + sum(getsizeof(value) + getsizeof(0) for value in self.known)
+
     def codes(self, frame: Frame, column: Column) -> NDArray[np.int64]:
         """The codes of a column that has no 8-byte values.
 
@@ -230,7 +276,8 @@ class Coder:
         """Go on from these values and their numbers."""
         self.next, self.known = following, dict(pairs)
         if self.feed.items:
-            self.items = {number: value for value, number in pairs}
+            self.items.clear()  # (rows know them already)
+            self.items.update((number, value) for value, number in pairs)
 
     def forget_all_but(self, live: NDArray[np.int64]) -> None:
         """Drop the values whose numbers no row has any more."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from mta._bounds import Bounds
 from mta._kernel import Counter, Kernel, Lists, slide, slide_keys
+from mta._paged_user import PagedUserKernel
 from mta._sketch_kernel import Items, SketchKernel
 from mta._user import UserKernel
 from mta.frames import Answer, Column, Frame
@@ -126,7 +127,7 @@ class Slider:
             feeds = [rows.feed(feed) for feed in state.feeds]
             if isinstance(kernel, SketchKernel):
                 kernel.items = rows.items(state.feeds[0])
-            elif isinstance(kernel, UserKernel):
+            elif isinstance(kernel, (UserKernel, PagedUserKernel)):
                 kernel.items = [rows.items(feed) for feed in state.feeds]
             kernel.attach(feeds, masks[state.input], first)
             kernel.answer_to([raw.room(output) for output in asked])

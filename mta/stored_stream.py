@@ -129,7 +129,8 @@ class OnStore(ABC):
 
     def stats(self) -> SpillStats:
         """Blocks written and read, what formula 3.1 expects, what is on the store and in memory."""
-        return self.spill.stats(sum(track.nbytes for track in self._tracks()))
+        values = sum(stream.coders.nbytes for stream in self._streams)
+        return self.spill.stats(values + sum(track.nbytes for track in self._tracks()))
 
 
 class StoredRollingStream(OnStore, RollingStream):

@@ -9,13 +9,14 @@ soon as no row that may still come can join its window. ADR 7.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from mta._keys import factorize, first_fall, group_places, sort_times, spread
 from mta.engine import Ints, Ticks, labels, ties_by_arrival
-from mta.errors import DataError, SpecError
+from mta.errors import DataError, SpecError, StoreError
 from mta.frames import Answer, Column, Frame, open_frame
 from mta.items import BadItemError
 from mta.key_state import Made, join_made
@@ -365,9 +366,11 @@ class RollingStream(PushedStream[Rolling]):
             self._forget_dead_keys()
         if self.coders and self.keyed is not None:
             kept = self.keyed.kept()
-            self.coders.forget_the_gone(
-                kept if self.reorder is None else [*kept, self.reorder.rows]
-            )
+            # (Where a store fails, values are forgotten the next time.)
+            with suppress(StoreError):
+                self.coders.forget_the_gone(
+                    kept if self.reorder is None else [*kept, self.reorder.rows]
+                )
 
     def _assemble(self, made: list[Made]) -> Any:
         assert self.frame is not None  # a push has set it

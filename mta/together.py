@@ -133,6 +133,8 @@ class TogetherStream(OnStore):
             op.paged = self._follower(op, window)
         for stream in self._streams:
             stream.holds = True
+        for op in self.ops:
+            op.coders.share(self.carrier.coders)
         self._begin(memory, store, name, block, plans)
 
     @property

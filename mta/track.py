@@ -16,7 +16,7 @@ from mta._vector import Vector
 from mta.engine import Ints, Ticks, row_edges, row_windows, ties_by_arrival
 from mta.frames import Answer
 from mta.plan import Plan
-from mta.rows import Chunk, KeptRows, Mask
+from mta.rows import Chunk, Coded, KeptRows, Mask
 from mta.slider import AnswerOverflowError, KeyedAnswers, LookUp, Slider
 from mta.specs import Rolling
 
@@ -132,6 +132,10 @@ class Track:
     def kept(self) -> int:
         """Rows that are kept."""
         return self.rows.end - self.rows.first
+
+    def all_rows(self) -> list[Coded]:
+        """The same, wherever they are."""
+        return [self.rows]
 
     @property
     def open_from(self) -> int:
