@@ -15,18 +15,27 @@ from mta._paged_kernels import (
     PagedPlaces,
     PagedSums,
 )
+from mta._paged_lists import PagedLists
 from mta._paged_ranks import PagedRanks
 from mta._paged_spreads import SquaresKernel
+from mta._paged_user import PagedCompiledUser, PagedPythonUser
+from mta._sketch_kernel import SketchKernel
+from mta._user import CompiledUserKernel, PythonUserKernel
 from mta.errors import SpecError
 from mta.kernels import Columns, answers_rows, make_kernel, wanted_ranks
+from mta.paged_sketches import PagedSketches
 from mta.plan import Output, Plan, State
 from mta.specs import Rolling
 
 _HALVES = ("powers", "pairs", "weighted", "products", "runs")
-Paged = PagedKernel | PagedHalves | LeavingKernel  # all kernels over rows in pages
+_SKETCHES = ("kll", "hll", "theta", "frequent")
+_PagedUser = PagedCompiledUser | PagedPythonUser
+# All kernels over rows in pages.
+Paged = PagedKernel | PagedHalves | LeavingKernel | _PagedUser | PagedSketches | PagedLists
 COUNTING = (PagedRanks, PagedDistinct)  # those that keep a log of counts
 _COUNTED = ("ranks", "tally")
-_SERVED = ("sum", "min", "max", "moments", "ends", "arg", *_HALVES, *_COUNTED)
+_PLAIN = ("sum", "min", "max", "moments", "ends", "arg", "user", "list")
+_SERVED = (*_PLAIN, *_HALVES, *_COUNTED, *_SKETCHES)
 
 
 def count_logs(plan: Plan) -> int:
@@ -53,6 +62,8 @@ def check_spillable(spec: Rolling, plan: Plan) -> None:
             raise SpecError(f"{shown} needs all rows of its window at hand")
         if output.aggregate.fn in ("mode", "most_common"):
             raise SpecError(f"{shown} needs to know where every value of its window comes next")
+        if state.sketch is not None and state.sketch.merge:
+            raise SpecError(f"{shown}: the bytes of sketches have no place in a block of rows")
         if state.name == "sum" and state.numerics == "fast":
             raise SpecError(f"{shown}: numerics='fast' is for rows at hand; take another")
 
@@ -80,6 +91,10 @@ def make_paged_kernel(
     state: State, outputs: list[Output], columns: Columns, counter: Counter
 ) -> Kernel:
     """A kernel that answers these outputs of one state, over rows in pages."""
+    if state.name == "list":
+        return PagedLists(counter)
+    if state.name == "user" or state.name in _SKETCHES:
+        return _over_pages(make_kernel(state, outputs, columns, counter), counter)
     aggs = [output.needed for output in outputs]
     sources = [columns[feed.column].source for feed in state.feeds]
     if state.name in _HALVES:
@@ -99,6 +114,15 @@ def make_paged_kernel(
         wanted = [(state.name, 0) for _ in aggs]
         return PagedExtremes(counter, state.name, sources[0], state.nan, wanted)
     return _sum_kernel(state, [(a.fn, 0) for a in aggs], sources[0], counter, outputs)
+
+
+def _over_pages(kernel: Kernel, counter: Counter) -> Kernel:
+    """The same over rows in pages."""
+    if isinstance(kernel, CompiledUserKernel):
+        return PagedCompiledUser(kernel)
+    if isinstance(kernel, PythonUserKernel):
+        return PagedPythonUser(kernel)
+    return PagedSketches(counter, cast(SketchKernel, kernel))
 
 
 def _back(fn: str) -> str:
