@@ -16,11 +16,12 @@ from mta._bounds import Bounds
 from mta._kernel import slide_keys
 from mta._paged import GivenCounter, PagedKernel, fronts_in_block
 from mta._paged_halves import PagedHalves
+from mta.coded_values import CodedValues
 from mta.count_log import Logs
 from mta.engine import Ints, Ticks, row_edges
 from mta.errors import StoreError
 from mta.frames import Column
-from mta.paged_kernels import COUNTING, Paged, check_values, make_paged_kernel
+from mta.paged_kernels import COUNTING, Paged, make_paged_kernel
 from mta.paged_rows import MakeRepository, PagedRows, Told
 from mta.plan import Input, Plan
 from mta.push import EVER
@@ -107,9 +108,12 @@ class PagedTrack(Track):
         # How far back from its row a window reaches, where it has a range.
         reach = min((ticks.range or 0) + ticks.lag, _GREATEST)
         self._back = reach - (not self.sides[0])
+        self.coded = CodedValues()
         self.entered = 0  # the row up to which kernels have had rows
         self._stored: PagedRows | None = None  # made when the types of the columns are known
         self.failure: StoreError | None = None  # of the store, once a call had its answers
+
+    has_codes = True  # `coded` is its own
 
     @property
     def stored(self) -> PagedRows:
@@ -132,7 +136,8 @@ class PagedTrack(Track):
         """Bytes of its rows and partials in memory, about."""
         if self._stored is None:
             return 0
-        return self._stored.nbytes + sum(kernel.nbytes for kernel in self._kernels)
+        kernels = sum(kernel.nbytes for kernel in self._kernels)
+        return self._stored.nbytes + kernels + (self.coded.nbytes if self.has_codes else 0)
 
     @property
     def _kernels(self) -> list[Paged]:
@@ -145,6 +150,7 @@ class PagedTrack(Track):
     ) -> Windows:
         """As of every track; but where windows begin among the rows that are stored is found once
         they are answered."""
+        chunk = self.coded.chunk(chunk)
         front = self.lo
         self.lo = max(front, self.rows.first)
         windows = super().take(ts, chunk, final, known, picked)
@@ -152,7 +158,6 @@ class PagedTrack(Track):
         if not chunk.rows:
             self.rows.append(chunk)  # opened again, it has to know what codes stand for
         if self._stored is None:
-            check_values(self.plan, self.rows.columns())
             self._stored = self._make_stored(None)
         return windows
 
@@ -238,7 +243,7 @@ class PagedTrack(Track):
         at[rows >= 0] = places
         if not len(found):  # no window has a row: any will do
             found = np.array([self.received - 1])
-        return self.stored.values(column, found), at
+        return self.coded.decoded(self.stored.values(column, found), self.rows.frame), at
 
     def _awake(self) -> PagedSlider:
         if self.slider is None:
@@ -275,6 +280,10 @@ class PagedTrack(Track):
         try:
             self.stored.take_in(min(self.entered, self.answered - 1))
             self._let_go()
+            if self.has_codes:
+                stored = StoredCodes(self.stored)
+                rows = self.received - stored.first
+                self.coded.forget_the_gone(rows, stored.of_taken, self.rows.frame)
         except StoreError as error:
             self.failure = error
 
@@ -310,6 +319,8 @@ class PagedTrack(Track):
         """All but the tail, and the batch that is to be written with it; then say `wrote`."""
         parts, batch = self.stored.to_parts()
         parts.append(str(self.entered).encode())
+        if self.has_codes:
+            parts += self.coded.to_parts(self.rows.frame)
         for kernel in self._kernels_awake():
             parts += kernel.to_parts()
         for log in self._logs.live.values():
@@ -334,5 +345,8 @@ class PagedTrack(Track):
         self._stored = self._stored_of(parts)
         self._stored.fill(parts)
         self.entered = int(next(parts))
+        if self.has_codes:
+            self.coded.fill(parts, self.rows.frame)
+        self.rows.adopt(self.coded.types(self.rows.columns()), self.rows.frame)
         for kernel in self._kernels_awake():
             kernel.fill(next(parts), next(parts))

@@ -22,7 +22,7 @@ from mta._paged_user import PagedCompiledUser, PagedPythonUser
 from mta._sketch_kernel import SketchKernel
 from mta._user import CompiledUserKernel, PythonUserKernel
 from mta.errors import SpecError
-from mta.kernels import Columns, answers_rows, make_kernel, wanted_ranks
+from mta.kernels import Columns, make_kernel, wanted_ranks
 from mta.paged_sketches import PagedSketches
 from mta.plan import Output, Plan, State
 from mta.specs import Rolling
@@ -66,25 +66,6 @@ def check_spillable(spec: Rolling, plan: Plan) -> None:
             raise SpecError(f"{shown}: the bytes of sketches have no place in a block of rows")
         if state.name == "sum" and state.numerics == "fast":
             raise SpecError(f"{shown}: numerics='fast' is for rows at hand; take another")
-
-
-def check_values(plan: Plan, columns: Columns) -> None:
-    """Refuse columns whose values have no place in a block.
-
-    Raises
-    ------
-    SpecError
-        Naming the answer and the column.
-    """
-    for output in plan.outputs:
-        if output.state is None or not answers_rows(output.aggregate):
-            continue
-        column = columns[output.aggregate.columns[0]]
-        if column.values is None:
-            raise SpecError(
-                f"memory: {output.name} = {output.aggregate!r}: values of column {column.name!r} "
-                f"({column.dtype}) can't be kept on a store; numbers, booleans and times can"
-            )
 
 
 def make_paged_kernel(

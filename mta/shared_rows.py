@@ -16,7 +16,7 @@ from mta._vector import Vector
 from mta.count_log import Logs
 from mta.engine import Ints, Ticks
 from mta.paged import PagedTrack
-from mta.paged_kernels import Paged, check_values
+from mta.paged_kernels import Paged
 from mta.paged_rows import MakeRepository, PagedRows, Told
 from mta.plan import Plan
 from mta.reorder import Arrived
@@ -117,9 +117,11 @@ class FollowingTrack(PagedTrack):
         make: MakeRepository = none
         super().__init__(spec, plan, ticks, make, lambda repository: None, logs)
         self._carrier, self._window = carrier, window
+        self.coded = carrier.coded
+
+    has_codes = False
 
     def _make_stored(self, told: Told | None) -> PagedRows:
-        check_values(self.plan, self.rows.columns())
         timed = not self.over_rows
         carried = self._carrier.stored
         return FollowingRows(self.plan, timed, self.rows, self.times, carried, self._window)

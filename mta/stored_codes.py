@@ -30,7 +30,15 @@ class StoredCodes:
         StoreError
             One could not be read.
         """
-        name = self._rows.names.feeds[feed]
+        return self._codes(self._rows.names.feeds[feed])
+
+    def of_taken(self, column: str) -> NDArray[np.int64]:
+        """Those of a column that answers are taken from, of the newest rows too. As `feed`."""
+        tail = self._rows.tail.columns()[column].values
+        assert tail is not None
+        return np.union1d(self._codes(self._rows.names.taken[column]), tail.view(np.int64))
+
+    def _codes(self, name: str) -> NDArray[np.int64]:
         found = np.zeros(0, np.int64)
         more: list[NDArray[np.int64]] = []
         waiting = 0

@@ -204,38 +204,6 @@ def test_a_crash_at_any_time(sample, times, draws):
     assert call("pandas", op.finish) == call("pandas", memory.finish)
 
 
-def test_texts_are_known_as_long_as_a_window_has_them():
-    """By one window or several, that go on after a crash."""
-    rng = np.random.default_rng(3)
-    aggs = {"n": agg.approx_count_distinct("s"), "j": JOINED("s")}
-    specs = [mta.rolling(f"{n}i", on="t", every=3).agg(**aggs) for n in (50, 300)]
-    memory = [spec.stream() for spec in specs]
-    stores = MemoryStore(), MemoryStore()
-
-    def opened():
-        both = mta.together(*specs).stream(memory=16384, store=stores[1], block=250)
-        return small(specs[1], stores[0]), both
-
-    one, both = opened()
-    for start in range(0, 9000, 500):
-        texts = [f"v{v}" if v % 7 else None for v in rng.integers(start, start + 900, 500)]
-        rows = pd.DataFrame({"t": np.arange(start, start + 500), "s": texts})
-        want = [op.push(rows) for op in memory]
-        assert one.push(rows).equals(want[1])
-        assert all(got.equals(mine) for got, mine in zip(both.push(rows), want, strict=True))
-        if start % 3000 == 1500:
-            one.flush(), both.flush()
-            one, both = opened()
-        for op in (one, both.carrier):
-            assert len(op.coders.known_values()[0][1]) < 1024 + 2 * 1400
-        assert both.stats().memory < 600_000
-    one.flush(), both.flush()
-    one, both = opened()
-    want = [op.finish() for op in memory]
-    assert one.finish().equals(want[1])
-    assert all(got.equals(mine) for got, mine in zip(both.finish(), want, strict=True))
-
-
 def refuses(x):
     if x == 77.0:
         raise ValueError("77 is not taken")
