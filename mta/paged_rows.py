@@ -22,6 +22,7 @@ from mta.repository import Repository
 from mta.rows import KeptRows, Mask
 
 _TIMES = "time"
+_KNOWN_BLOCKS = 2  # values that were asked for stay in memory if they are at most so many blocks
 
 
 class Part(NamedTuple):
@@ -333,7 +334,10 @@ class PagedRows:
         found.values[newer] = kept.values.view(np.int64)[rows[newer] - self.tail.first]
         if kept.valid is not None:
             found.valid[newer] = kept.valid[rows[newer] - self.tail.first]
-        self._found[column.name] = found
+        if len(rows) <= _KNOWN_BLOCKS * self.block_rows:  # lists may be of whole windows
+            self._found[column.name] = found
+        else:
+            self._found.pop(column.name, None)
         mask = None if found.valid.all() else found.valid
         return replace(column, values=found.values.view(kept.values.dtype), valid=mask)
 

@@ -365,7 +365,8 @@ class Rolling(Streamed):
         memory : bytes, or text as "128KB": windows are larger than memory (SlideM, 2013). No more
             than this is kept of the rows, the others are on the store: of each key the newest ones
             and those with which its window begins, four blocks of 2 KB at least. Beside them, each
-            aggregate of a key holds a partial aggregate a block. The answers are the same doubles.
+            aggregate of a key holds a partial aggregate a block, and of columns of texts or bytes
+            the distinct values in the window are held. The answers are the same doubles.
         store : where the rows are then, a URL for ``mta.stores.open_store`` or a
             ``mta.stores.Store``; None: in files, gone with the stream. Where it has a stream of
             this name already, that goes on as it was at the last ``op.flush()``, after

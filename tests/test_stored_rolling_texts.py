@@ -86,9 +86,9 @@ def test_texts_are_known_as_long_as_a_window_has_them():
         return small(specs[1], stores[0]), both
 
     one, both = opened()
-    for start in range(0, 9000, 500):
-        texts = [f"v{v}" if v % 7 else None for v in rng.integers(start, start + 900, 500)]
-        rows = pd.DataFrame({"t": np.arange(start, start + 500), "s": texts})
+    for start in range(0, 6000, 125):
+        texts = [f"v{v}" if v % 7 else None for v in rng.integers(start, start + 900, 125)]
+        rows = pd.DataFrame({"t": np.arange(start, start + 125), "s": texts})
         want = [op.push(rows) for op in memory]
         assert one.push(rows).equals(want[1])
         assert all(got.equals(mine) for got, mine in zip(both.push(rows), want, strict=True))

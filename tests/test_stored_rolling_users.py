@@ -165,6 +165,24 @@ def test_long_windows(width):
         assert got["c"].equals(got["p"])
 
 
+def test_a_look_ahead_leaves_no_trace():
+    """`peek` goes on with the partials at hand, and back."""
+    rng = np.random.default_rng(5)
+    compiled, python = monoids()
+    spec = mta.rolling("90i", on="t").agg(
+        c=compiled("x", "i"), p=python("x", "i"), q=agg.kll_sketch("x", k=8),
+        f=agg.frequent_items_sketch("i", max_items=6), top=agg.approx_top_k("i", 2, max_items=6),
+    )  # fmt: skip
+    memory, op = spec.stream(), small(spec, MemoryStore())
+    for start in range(0, 900, 7):
+        t = np.minimum(np.arange(start, start + 7), start + 3)  # the last ones still wait
+        rows = pd.DataFrame({"t": t, "x": rng.normal(size=7), "i": rng.integers(0, 9, 7)})
+        for call_it in (lambda o, rows=rows: o.push(rows), lambda o: o.peek(), lambda o: o.peek()):
+            got, want = call_it(op), call_it(memory)
+            for name in want:
+                assert list(map(repr, got[name])) == list(map(repr, want[name]))
+
+
 # ---- failures --------------------------------------------------------------------------------
 
 
