@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from struct import Struct
 from typing import Any
 
 from typing_extensions import Self, disjoint_base
@@ -6,6 +7,8 @@ from typing_extensions import Self, disjoint_base
 from mta._kernel import Kernel
 from mta._user import NOTHING as NOTHING
 from mta._user import CompiledUserKernel, PythonUserKernel, UserKernel
+
+def read_marks(marks: Struct, saved: bytes, pages: bytes) -> tuple[int, ...]: ...
 
 class FunctionRaised(Exception): ...
 

@@ -27,6 +27,19 @@ from mta._user import NOTHING
 _MARKS = struct.Struct("<qqq")
 
 
+def read_marks(marks, saved, pages):
+    """What `to_parts` gave, of a kernel of which only marks are kept.
+
+    Raises
+    ------
+    ValueError
+        It is of another kernel.
+    """
+    if len(saved) != marks.size or pages:
+        raise ValueError("a kernel's state has another size")
+    return marks.unpack(saved)
+
+
 class FunctionRaised(Exception):
     """A compiled function of the user raised, and can't tell what."""
 
@@ -226,9 +239,7 @@ cdef class PagedUserKernel(Kernel):
         ValueError
             They are damaged, or of another kernel.
         """
-        if len(saved) != _MARKS.size or pages:
-            raise ValueError("a kernel's state has another size")
-        split, last, older_empty = _MARKS.unpack(saved)
+        split, last, older_empty = read_marks(_MARKS, saved, pages)
         if not -1 <= split <= last or older_empty not in (0, 1):
             raise ValueError("a kernel's state has positions that make no sense")
         self.stand((split, last, older_empty))
@@ -453,23 +464,13 @@ cdef class PagedPythonUser(PagedUserKernel):
             if self.last < hi[window]:
                 self.extend_prefix(self.last, hi[window])
                 self.last = hi[window]
-            self.python.out[window] = self.lowered(window, lo[window], hi[window])
+            if (self.counts[window] if self.counts != NULL else hi[window] - lo[window]) < self.python.need:
+                self.python.out[window] = None
+            else:
+                self.python.out[window] = self.python.lowered(
+                    window, self.page[lo[window] - self.page_front], self.prefix)
             window += 1
         return window
-
-    cdef object lowered(self, int64_t window, int64_t lo, int64_t hi):
-        cdef PythonUserKernel python = self.python
-        cdef object part = self.page[lo - self.page_front]
-        if (self.counts[window] if self.counts != NULL else hi - lo) < python.need:
-            return None
-        python.at = window
-        if self.prefix is not NOTHING:
-            python.doing = "combine"
-            part = python.combine(part, self.prefix)
-        if python.lower is not None:
-            python.doing = "lower"
-            part = python.lower(part)
-        return part
 
     cdef int clear_prefix(self) except -1:
         self.prefix = NOTHING

@@ -85,6 +85,7 @@ cdef class PythonUserKernel(UserKernel):
     cdef int64_t at             # for which row, or for which window
 
     cdef int run(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -1
+    cdef object lowered(self, int64_t window, part, prefix)
     cdef object lifted(self, int64_t row)
     cdef int take(self) except -1
     cdef int flip(self, int64_t lo, int64_t hi) except -1

@@ -278,7 +278,6 @@ cdef class PythonUserKernel(UserKernel):
     cdef int run(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -1:
         cdef const int64_t* counts = self.counter.counts_from(start)
         cdef int64_t window
-        cdef object part
         if n and not self.ready and lo[start] < self.split:
             self.flip(lo[start], self.split)
         for window in range(start, start + n):
@@ -289,16 +288,19 @@ cdef class PythonUserKernel(UserKernel):
             if (counts[window] if counts != NULL else hi[window] - lo[window]) < self.need:
                 self.out[window] = None
                 continue
-            self.at = window
-            part = self.parts[lo[window] - self.origin]
-            if self.prefix is not NOTHING:
-                self.doing = "combine"
-                part = self.combine(part, self.prefix)
-            if self.lower is not None:
-                self.doing = "lower"
-                part = self.lower(part)
-            self.out[window] = part
+            self.out[window] = self.lowered(window, self.parts[lo[window] - self.origin], self.prefix)
         return 0
+
+    cdef object lowered(self, int64_t window, part, prefix):
+        """The answer of a window: a suffix, and the newer half or NOTHING."""
+        self.at = window
+        if prefix is not NOTHING:
+            self.doing = "combine"
+            part = self.combine(part, prefix)
+        if self.lower is not None:
+            self.doing = "lower"
+            part = self.lower(part)
+        return part
 
     cdef object lifted(self, int64_t row):
         cdef int k

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mta._kernel import Counter
+from mta._paged_user import read_marks
 from mta._sketch_kernel import SketchKernel
 
 _Ints = NDArray[np.int64]
@@ -142,9 +143,7 @@ class PagedSketches(SketchKernel):
         ValueError
             They are damaged, or of another kernel.
         """
-        if len(saved) != _MARKS.size or pages:
-            raise ValueError("a kernel's state has another size")
-        base, last = _MARKS.unpack(saved)
+        base, last = read_marks(_MARKS, saved, pages)
         if not 0 <= base <= last:
             raise ValueError("a kernel's state has positions that make no sense")
         self.resume((base, last))

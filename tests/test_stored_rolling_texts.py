@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 
 import mta
 from failing_store import FailingStore
-from kinds import build
 from mta import agg
 from mta.errors import SnapshotError, SpecError
 from mta.stores import MemoryStore
 from strategies import data, engine_spec, rollings
-from test_stored_rolling import BLOCKS, call, edges, retried, same_as_in_memory, small
-from test_stored_rolling_users import JOINED
-from test_stream import cut, in_time
+from test_stored_rolling import BLOCKS, retried, same_as_in_memory, small
+from test_stored_rolling_users import JOINED, goes_on, loses_nothing
+from test_stream import in_time
 from test_stream_disorder import KINDS
 
 TAKEN = ("first", "last", "arg_min", "arg_max", "list", "approx_top_k")
@@ -40,14 +39,7 @@ def test_values_of_any_type(sample, kind, block, draws):
 @settings(max_examples=40)
 @given(data(max_size=30, keys=("string", "string")), st.sets(st.integers(1, 60)), st.data())
 def test_a_store_that_fails(sample, failing, draws):
-    spec, columns = specs(draws), in_time(sample)
-    memory, op = spec.stream(), retried(small, spec, FailingStore(before=failing), plain=True)
-    for start, stop in edges(draws, len(columns["t"][1])):
-        rows = build("polars", cut(columns, start, stop))
-        assert retried(op.push, rows) == call("dict", memory.push, rows)
-        if draws.draw(st.booleans()):
-            retried(op.flush, plain=True)
-    assert retried(op.finish) == call("dict", memory.finish)
+    loses_nothing(specs(draws), in_time(sample), failing, draws)
 
 
 @settings(max_examples=40)
@@ -58,19 +50,7 @@ def test_a_store_that_fails(sample, failing, draws):
 )
 def test_a_crash_at_any_time(sample, kind, draws):
     assume(sample.rows)
-    spec, columns, store = specs(draws), in_time(sample), MemoryStore()
-    memory, op = spec.stream(), small(spec, store)
-    for start, stop in edges(draws, len(columns["t"][1])):
-        rows = build(kind, cut(columns, start, stop))
-        assert call(kind, op.push, rows) == call(kind, memory.push, rows)
-        if draws.draw(st.booleans()):
-            op.flush()
-            saved = dict(store._values)
-            more = build(kind, cut(columns, stop, len(columns["t"][1])))
-            call(kind, op.push, more)  # these rows get lost
-            store._values = {**store._values, **saved}
-            op = small(spec, store)
-    assert call(kind, op.finish) == call(kind, memory.finish)
+    goes_on(specs(draws), in_time(sample), kind, draws)
 
 
 def test_texts_are_known_as_long_as_a_window_has_them():
