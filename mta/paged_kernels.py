@@ -34,8 +34,6 @@ _PagedUser = PagedCompiledUser | PagedPythonUser
 Paged = PagedKernel | PagedHalves | LeavingKernel | _PagedUser | PagedSketches | PagedLists
 COUNTING = (PagedRanks, PagedDistinct)  # those that keep a log of counts
 _COUNTED = ("ranks", "tally")
-_PLAIN = ("sum", "min", "max", "moments", "ends", "arg", "user", "list")
-_SERVED = (*_PLAIN, *_HALVES, *_COUNTED, *_SKETCHES)
 
 
 def count_logs(plan: Plan) -> int:
@@ -58,8 +56,6 @@ def check_spillable(spec: Rolling, plan: Plan) -> None:
         if state is None:
             continue
         shown = f"memory: {output.name} = {output.aggregate!r}"
-        if state.name not in _SERVED:
-            raise SpecError(f"{shown} needs all rows of its window at hand")
         if output.aggregate.fn in ("mode", "most_common"):
             raise SpecError(f"{shown} needs to know where every value of its window comes next")
         if state.sketch is not None and state.sketch.merge:
