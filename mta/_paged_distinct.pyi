@@ -16,6 +16,10 @@ class CountTable:
     def fill(self, codes: NDArray[Any], counts: NDArray[Any], logged: NDArray[Any]) -> None: ...
 
 @disjoint_base
+class Ahead:
+    def __new__(cls, codes: NDArray[Any] = ..., counts: NDArray[Any] = ...) -> Ahead: ...
+
+@disjoint_base
 class PagedDistinct(LeavingKernel):
     def __init__(self, counter: Counter, answers: int) -> None: ...
     @property

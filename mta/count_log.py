@@ -349,7 +349,7 @@ class CountLog:
 class Logs:
     """The logs of one key, by the number of what keeps one.
 
-    memory : bytes, of each, 8 KiB at least; a half of them is for the log itself, if it can use that
+    memory : bytes, of each, 8 KiB at least; half of them is for the log, if it can use so much
     leave : is told when they are needed no more
     """
 

@@ -14,8 +14,12 @@ from store_child import opened
 STEP = 90
 SPECS = [
     mta.rolling(f"{n}i", on="t", by="k").agg(
-        s=agg.sum("x"), d=agg.std("x"), top=agg.max("x"), at=agg.arg_max("i", by="x"),
-        q=agg.median("x"), n=agg.count_distinct("i"),
+        s=agg.sum("x"),
+        d=agg.std("x"),
+        top=agg.max("x"),
+        at=agg.arg_max("i", by="x"),
+        q=agg.median("x"),
+        n=agg.count_distinct("i"),
     )
     for n in (300, 800)
 ]
