@@ -2,6 +2,7 @@ from collections.abc import Sequence
 
 from typing_extensions import disjoint_base
 
+from mta._halves import HalvesKernel
 from mta._kernel import Counter
 from mta._paged import PagedKernel
 
@@ -20,6 +21,11 @@ class PagedForest(PagedKernel):
 
 class PagedSums(PagedForest): ...
 class PagedExtremes(PagedForest): ...
+class FoldedSpreads(PagedForest): ...
+
+@disjoint_base
+class FoldedHalves(PagedKernel):
+    def __init__(self, counter: Counter, halves: HalvesKernel) -> None: ...
 
 @disjoint_base
 class PagedPlaces(PagedKernel):

@@ -5,10 +5,14 @@ sums are theirs, exact ones anyway, and moments, products and pairs because both
 than the answer (``docs/adr/0002``, ``docs/adr/0005``).
 """
 from libc.stdint cimport INT64_MIN, int64_t
+from libc.string cimport memset
 
 from mta._core cimport MAX_OUTPUTS, ForestOps, Lowering, find_ops, make_lift
+from mta._halves cimport HalvesKernel
 from mta._kernel cimport Counter, Kernel
-from mta._monoids cimport FLOAT, Cell, Extreme, FloatSum, Lift, combine, float_key, identity, lift
+from mta._monoids cimport (
+    FLOAT, Cell, Extreme, FloatSum, Lift, Moments, combine, float_key, identity, lift,
+)
 from mta._paged cimport PagedKernel, step_pages
 
 
@@ -76,6 +80,76 @@ cdef class PagedExtremes(PagedForest):
 
     cdef void combine(self, void* out, const void* a, const void* b) noexcept nogil:
         combine(&self.how, <Extreme*> out, <const Extreme*> a, <const Extreme*> b)
+
+
+cdef class FoldedSpreads(PagedForest):
+    """var and std (``docs/adr/0002``), for partials of windows by number.
+
+    (Over pages they have two halves, which is faster: ``_paged_spreads.pyx``.)
+    """
+
+    cdef void clear(self, void* part) noexcept nogil:
+        identity(&self.how, <Moments*> part)
+
+    cdef void lift(self, void* part, int64_t row) noexcept nogil:
+        if self.counts_row(row):
+            lift(&self.how, <Moments*> part, self.scan.values[row])
+        else:
+            identity(&self.how, <Moments*> part)
+
+    cdef void combine(self, void* out, const void* a, const void* b) noexcept nogil:
+        combine(&self.how, <Moments*> out, <const Moments*> a, <const Moments*> b)
+
+
+cdef class FoldedHalves(PagedKernel):
+    """skew, kurt, cov, corr, slope, weighted_mean, product, geometric_mean and longest_run, likewise.
+
+    halves : the kernel whose monoid it is; it lifts, combines and lowers, and is given no windows
+    """
+
+    cdef HalvesKernel halves
+
+    def __cinit__(self, Counter counter, HalvesKernel halves):
+        self.halves = halves
+        self.reserve(halves.monoid_size())
+
+    def __init__(self, Counter counter, HalvesKernel halves):
+        Kernel.__init__(self, counter)
+
+    def answer_to(self, arrays):
+        self.halves.answer_to(arrays)
+
+    def bind(self, columns, valid, int64_t first):
+        self.halves.attach(columns, valid, first)
+
+    cdef void clear(self, void* part) noexcept nogil:
+        memset(part, 0, self.size)
+        self.halves.clear(<void*> self.halves.sums(part))
+
+    cdef void lift(self, void* part, int64_t row) noexcept nogil:
+        if self.halves.scan.valid == NULL or self.halves.scan.valid[row]:
+            self.halves.lift(part, row)
+        else:
+            self.clear(part)
+
+    cdef void combine(self, void* out, const void* a, const void* b) noexcept nogil:
+        self.halves.combine(out, a, b)
+
+    cdef int64_t lower(self, int64_t window, int64_t n) noexcept nogil:
+        """One by one: between partials that are read off lies what they are around."""
+        cdef int64_t i, failed
+        cdef int k
+        for i in range(window, window + n):
+            self.halves.counts[0] = <double> (self.counts[i] if self.counts != NULL
+                                              else self.scan.hi[i] - self.scan.lo[i])
+            for k in range(self.halves.n):
+                failed = self.halves.lower(
+                    self.halves.what[k], self.halves.option[k],
+                    self.halves.sums(self.parts + (i - window) * <int64_t> self.size), 1,
+                    self.halves.out[k] + i)
+                if failed >= 0:
+                    return i
+        return -1
 
 
 cdef struct Placed:

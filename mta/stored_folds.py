@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mta._folds import Fold, PlacedKernel
+from mta._halves import HalvesKernel
 from mta._kernel import Counter
+from mta._paged_kernels import FoldedHalves, FoldedSpreads
 from mta.engine import Ints
 from mta.frames import Answer
-from mta.kernels import Columns, answer_room, answers_rows
-from mta.paged_kernels import make_paged_kernel
+from mta.kernels import Columns, answer_room, answers_rows, make_kernel
 from mta.plan import Output, Plan, State
 from mta.row_blocks import Arrays
 from mta.slider import AnswerOverflowError
@@ -58,9 +59,13 @@ class Folds(SomeAnswers):
 
     def _kernel(self, state: State) -> Any:
         outputs, counter = self.plan.asked(state), Counter([])
-        if state.name not in ("ends", "arg"):
-            return make_paged_kernel(state, outputs, self.types, counter)
         source = self.types[state.feeds[0].column].source if state.feeds else None
+        if state.name == "moments":
+            wanted = [(o.needed.fn, o.needed.ddof) for o in outputs]
+            return FoldedSpreads(counter, "moments", str(source), "propagate", wanted)
+        if state.name not in ("ends", "arg"):
+            halves = cast(HalvesKernel, make_kernel(state, outputs, self.types, counter))
+            return FoldedHalves(counter, halves)
         return PlacedKernel(counter, source, state.nan, [o.aggregate.fn for o in outputs])
 
     def nothing(self, n: int) -> Parts:

@@ -4,15 +4,15 @@ from the newest row an extreme lies. The rows of a window are sorted by group an
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from mta._folds import BackKernel, Fold
 from mta._kernel import Counter
+from mta._paged_kernels import FoldedHalves
 from mta.engine import Ints
-from mta.kernels import Columns, answer_room
-from mta.paged_kernels import make_paged_kernel
+from mta.kernels import Columns, answer_room, make_kernel
 from mta.plan import Plan, State
 from mta.row_blocks import Arrays
 from mta.sorted_runs import CODE, COUNT, RAW, edges_of
@@ -33,7 +33,9 @@ class OrderedAnswers:
     def _kernel(self, state: State) -> Any:
         outputs, counter = self.plan.asked(state), Counter([])
         if state.name == "runs":
-            return make_paged_kernel(state, outputs, self.types, counter)
+            return FoldedHalves(
+                counter, cast(Any, make_kernel(state, outputs, self.types, counter))
+            )
         source = self.types[state.feeds[0].column].source
         return BackKernel(counter, source, state.nan, [o.aggregate.fn for o in outputs])
 
