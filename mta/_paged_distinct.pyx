@@ -4,11 +4,10 @@ How often a value is inside says whether a row that comes brings a new one, and 
 its kind leaves. These counts are in a hash table; when that is full, they go to a `CountLog` as what
 they have changed by, and are looked up there, many at a time, when rows with these values come or leave.
 """
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memset
 
-from mta._core cimport MAX_OUTPUTS
 from mta._kernel cimport Counter, Kernel, Scan
 from mta._leaving cimport LeavingKernel
 from mta._multiset cimport lower_bound
@@ -21,16 +20,6 @@ cdef enum:
     FEWEST = 2          # values that a table has to have room for
 
 
-cdef enum:
-    UNUSED = 0xFFFFFFFF
-
-
-cdef struct Place:
-    int64_t code
-    uint32_t count      # rows inside that have it,
-    uint32_t logged     # and how many of them the log knows of; both are UNUSED where there is no code
-
-
 _NONE = np.zeros(0, np.int64)
 
 
@@ -39,21 +28,8 @@ cdef inline bint is_live(const Place* p) noexcept nogil:
     return p.count != UNUSED and (p.count != 0 or p.logged != 0)
 
 
-cdef struct Change:
-    int64_t code
-    int64_t by
-
-
 cdef class CountTable:
     """How often codes occur: open addressing, at most 2/3 full, and what was changed since `keep`."""
-
-    cdef Place* places
-    cdef int64_t capacity       # a power of two
-    cdef int shift
-    cdef readonly int64_t n     # places in use
-    cdef Change* changes
-    cdef int64_t changed
-    cdef int64_t room
 
     def __cinit__(self):
         self.rebuild(SMALLEST)
@@ -175,12 +151,6 @@ cdef class CountTable:
 cdef class Ahead:
     """What the log knows of the codes of rows that come next."""
 
-    cdef object codes           # ascending, each once
-    cdef object counts
-    cdef const int64_t* code
-    cdef const int64_t* count
-    cdef int64_t n
-
     def __cinit__(self, codes=_NONE, counts=_NONE):
         cdef const int64_t[::1] view = codes, beside = counts
         self.codes, self.counts, self.n = codes, counts, view.shape[0]
@@ -212,22 +182,12 @@ cdef class PagedDistinct(LeavingKernel):
     these rows.
     """
 
-    cdef object counts          # the log
-    cdef CountTable table
-    cdef int64_t most           # codes in the table
-    cdef int64_t distinct
-    cdef bint logs              # whether the log knows of any
-    cdef Ahead coming           # of rows that are attached, and
-    cdef Ahead leaving          # of those of the page that leaves
-    cdef int64_t* out[MAX_OUTPUTS]
-    cdef int outs
-
-    def __cinit__(self, Counter counter, int answers):
-        self.outs = answers
+    def __cinit__(self):
         self.table, self.coming, self.leaving = CountTable(), Ahead(), Ahead()
 
     def __init__(self, Counter counter, int answers):
         Kernel.__init__(self, counter)
+        self.outs = answers
 
     def open_log(self, log, int64_t memory):
         """As that of ``PagedRanks``."""
@@ -271,20 +231,27 @@ cdef class PagedDistinct(LeavingKernel):
         return 0
 
     cdef int add(self, const Scan* rows, int64_t start, int64_t stop, int64_t sign) except -1 nogil:
-        cdef int64_t row, code, count, end
+        cdef int64_t row
         for row in range(start, stop):
-            if rows.valid != NULL and not rows.valid[row]:
-                continue
-            code = rows.values[row].i
-            if self.table.place(code).count == UNUSED:
-                end = self.scan.rows if rows == &self.scan else self.pages.end
-                self.look_up(rows, row, max(end, stop))
-            count = self.table.change(code, sign)
-            if sign > 0:
-                self.distinct += count == 1
-            else:
-                self.distinct -= count == 0
+            if rows.valid == NULL or rows.valid[row]:
+                self.change(rows, row, stop, sign)
         return 0
+
+    cdef int64_t change(self, const Scan* rows, int64_t row, int64_t stop, int64_t sign) except -1 nogil:
+        """A row comes in (1), or leaves (-1); how many have its code then."""
+        cdef int64_t code = rows.values[row].i, count
+        if self.table.place(code).count == UNUSED:
+            self.look_up(rows, row, max(self.end_of(rows), stop))
+        count = self.table.change(code, sign)
+        if sign > 0:
+            self.distinct += count == 1
+        else:
+            self.distinct -= count == 0
+        return count
+
+    cdef int64_t end_of(self, const Scan* rows) noexcept nogil:
+        """Before which row these end."""
+        return self.scan.rows if rows == &self.scan else self.pages.end
 
     cdef int look_up(self, const Scan* rows, int64_t start, int64_t stop) except -1 nogil:
         """Have the count of a row's code in the table."""
@@ -300,7 +267,10 @@ cdef class PagedDistinct(LeavingKernel):
         found = self.logged(code)
         if found < 0:
             with gil:
-                self.look_ahead(rows, start, stop)
+                if rows == &self.scan:
+                    self.coming = self.ask(rows, start, stop)
+                else:
+                    self.leaving = self.ask(rows, start, stop)
             found = self.logged(code)
         p = self.table.have(code)
         p.count = p.logged = found
@@ -311,11 +281,10 @@ cdef class PagedDistinct(LeavingKernel):
         cdef int64_t found = self.coming.find(code)
         return found if found >= 0 else self.leaving.find(code)
 
-    cdef int look_ahead(self, const Scan* rows, int64_t start, int64_t stop) except -1:
-        """Ask the log for the codes of these rows, or for as many as is reasonable."""
+    cdef Ahead ask(self, const Scan* rows, int64_t start, int64_t stop):
+        """What the log knows of the codes of these rows, or of as many as is reasonable."""
         cdef int64_t row, n = 0
         cdef int64_t[::1] view
-        cdef Ahead ahead
         missing = np.empty(min(stop - start, <int64_t> AT_ONCE), np.int64)
         view = missing
         for row in range(start, start + view.shape[0]):
@@ -323,12 +292,7 @@ cdef class PagedDistinct(LeavingKernel):
                 view[n] = rows.values[row].i
                 n += self.table.place(view[n]).count == UNUSED
         codes = np.unique(missing[:n])
-        ahead = Ahead(codes, self.counts.find(codes))
-        if rows == &self.scan:
-            self.coming = ahead
-        else:
-            self.leaving = ahead
-        return 0
+        return Ahead(codes, self.counts.find(codes))
 
     cdef int give_to_log(self) except -1:
         """All counts go to the log. (The table stays as it is: `restore` may need it.)"""

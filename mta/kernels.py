@@ -109,8 +109,12 @@ def _list(state: State, aggs: list[Aggregate], sources: list[str], counter: Coun
 
 
 def _tally(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:
-    wanted = [(a.fn, a.k) if a.fn == "most_common" else a.fn for a in aggs]
-    return TallyKernel(counter, wanted)
+    return TallyKernel(counter, wanted_tallies(aggs))
+
+
+def wanted_tallies(aggs: list[Aggregate]) -> list[Any]:
+    """What a kernel of tallies is to answer."""
+    return [(a.fn, a.k) if a.fn == "most_common" else a.fn for a in aggs]
 
 
 def _ranks(state: State, aggs: list[Aggregate], sources: list[str], counter: Counter) -> Kernel:

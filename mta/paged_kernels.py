@@ -18,11 +18,12 @@ from mta._paged_kernels import (
 from mta._paged_lists import PagedLists
 from mta._paged_ranks import PagedRanks
 from mta._paged_spreads import SquaresKernel
+from mta._paged_tallies import PagedTallies
 from mta._paged_user import PagedCompiledUser, PagedPythonUser
 from mta._sketch_kernel import SketchKernel
 from mta._user import CompiledUserKernel, PythonUserKernel
 from mta.errors import SpecError
-from mta.kernels import Columns, make_kernel, wanted_ranks
+from mta.kernels import Columns, make_kernel, wanted_ranks, wanted_tallies
 from mta.paged_sketches import PagedSketches
 from mta.plan import Output, Plan, State
 from mta.specs import Rolling
@@ -56,8 +57,6 @@ def check_spillable(spec: Rolling, plan: Plan) -> None:
         if state is None:
             continue
         shown = f"memory: {output.name} = {output.aggregate!r}"
-        if output.aggregate.fn in ("mode", "most_common"):
-            raise SpecError(f"{shown} needs to know where every value of its window comes next")
         if state.sketch is not None and state.sketch.merge:
             raise SpecError(f"{shown}: the bytes of sketches have no place in a block of rows")
         if state.name == "sum" and state.numerics == "fast":
@@ -78,7 +77,9 @@ def make_paged_kernel(
         halves = cast(HalvesKernel, make_kernel(state, outputs, columns, counter))
         return PagedHalves(counter, halves)
     if state.name == "tally":
-        return PagedDistinct(counter, len(aggs))
+        if all(a.fn == "count_distinct" for a in aggs):
+            return PagedDistinct(counter, len(aggs))
+        return PagedTallies(counter, wanted_tallies(aggs))
     if state.name == "ranks":
         return PagedRanks(counter, sources[0], state.nan, wanted_ranks(aggs))
     if state.name in ("ends", "arg"):

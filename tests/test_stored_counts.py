@@ -20,7 +20,7 @@ from mta.errors import DamageError, StoreError
 from mta.stores import MemoryStore
 from strategies import data
 
-COUNTED = ("quantile", "median", "top_k", "count_distinct", "sum")
+COUNTED = ("quantile", "median", "top_k", "count_distinct", "mode", "most_common", "sum")
 
 
 @pytest.fixture(autouse=True)
@@ -207,7 +207,7 @@ def test_windows_that_grow_shrink_and_jump(kind, monkeypatch):
     spec = mta.rolling("700i", on="t").agg(
         m=agg.median("x"), low=agg.quantile("x", 0.01, interp="lower"),
         q=agg.quantile("x", 0.9, nan="greatest"), top=agg.top_k("x", 70),
-        n=agg.count_distinct("x"),
+        n=agg.count_distinct("x"), mode=agg.mode("x"), often=agg.most_common("x", 5),
     )  # fmt: skip
     memory, op = spec.stream(), rolling.small(spec, MemoryStore(), 600)
     for start in range(0, len(t), 333):
