@@ -367,8 +367,8 @@ class Rolling(Streamed):
             and those with which its window begins, four blocks of 2 KB at least. Beside them, each
             aggregate of a key holds a partial aggregate a block, and of columns of texts or bytes
             the distinct values in the window are held. Quantiles, ``top_k``, ``count_distinct``,
-            ``mode`` and ``most_common`` have three quarters of it (8 KB a key at least) for counts by value, most of which are
-            on the store too. The answers are the same doubles.
+            ``mode`` and ``most_common`` have three quarters of it (8 KB a key at least) for counts
+            by value, most of which are on the store too. The answers are the same doubles.
         store : where the rows are then, a URL for ``mta.stores.open_store`` or a
             ``mta.stores.Store``; None: in files, gone with the stream. Where it has a stream of
             this name already, that goes on as it was at the last ``op.flush()``, after
