@@ -28,6 +28,7 @@ cdef class Bounds:
     cdef int64_t every
     cdef bint steady             # the windows given last are known to move by one row each
     cdef int64_t picked          # group of the row that `pick` looked at last
+    cdef const int64_t* cut      # per window the row at which it is cut in two; NULL: the kernels choose
 
     cdef int fill(self, int64_t start, int64_t n, int64_t* lo, int64_t* hi) except -1 nogil
     cdef int64_t next(self, int64_t start, int64_t n, int64_t* lo, int64_t* hi) except -1 nogil

@@ -13,7 +13,7 @@ class Bounds:
 
 @disjoint_base
 class GivenBounds(Bounds):
-    def __new__(cls, lo: _Ints, hi: _Ints) -> Self: ...
+    def __new__(cls, lo: _Ints, hi: _Ints, cut: _Ints | None = None) -> Self: ...
 
 @disjoint_base
 class RowBounds(Bounds):

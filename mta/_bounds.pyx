@@ -110,10 +110,18 @@ cdef int keep_offsets(Bounds bounds, const int64_t[::1] offsets, int64_t every) 
 
 
 cdef class GivenBounds(Bounds):
-    """Windows that are known already: [lo[i], hi[i])."""
+    """Windows that are known already: [lo[i], hi[i]).
 
-    def __cinit__(self, const int64_t[::1] lo, const int64_t[::1] hi):
-        self.owner = (lo, hi)
+    cut : where each is cut in two, lo[i] <= cut[i] <= hi[i] and never falling: partials of the rows
+        before are added up from there to the left, those of the rows after to the right, so that how
+        an answer is rounded is a matter of its window and nothing else. None: kernels choose it
+        by the windows before.
+    """
+
+    def __cinit__(self, const int64_t[::1] lo, const int64_t[::1] hi, const int64_t[::1] cut=None):
+        self.owner = (lo, hi, cut)
+        if cut is not None and cut.shape[0] != lo.shape[0]:
+            raise ValueError("one cut per window")
         self.every = 1
         self.rows = self.ends[1] = lo.shape[0]
         self.offsets = self.ends
@@ -121,6 +129,8 @@ cdef class GivenBounds(Bounds):
         if self.rows:
             self.lo = &lo[0]
             self.hi = &hi[0]
+            if cut is not None:
+                self.cut = &cut[0]
 
     cdef int fill(self, int64_t start, int64_t n, int64_t* lo, int64_t* hi) except -1 nogil:
         memcpy(lo, self.lo + start, n * sizeof(int64_t))

@@ -32,7 +32,8 @@ cdef class FastSumKernel(Kernel):
 
     Two halves, as in two stacks: sums from every row up to a split, and running sums from there on; once
     the split has left, the whole window becomes the older half. The order of additions follows from
-    the split and the rows alone. Cost: O(1) amortised a row, about 2 ns. Memory: 16 bytes a row of the
+    the split and the rows alone. (Bounds that cut windows say what the split is, and when it is
+    another.) Cost: O(1) amortised a row, about 2 ns. Memory: 16 bytes a row of the
     window.
     """
 
@@ -77,7 +78,13 @@ cdef class FastSumKernel(Kernel):
             sums = self.sums
             if self.lowering.n and self.lowering.wanted[0].what == SUM:
                 sums = &self.lowering.wanted[0].out[i].f
-            if lo[i] >= self.split:
+            if self.scan.cut != NULL:
+                if self.scan.cut[i] != self.split or lo[i] < self.origin or hi[i] < self.at:
+                    self.split = self.at = self.scan.cut[i]
+                    self.total = 0.0
+                    self.build_suffixes(lo[i])
+                run = self.add_up(lo + i, hi + i, self.end_of_cut(i, start + n) - i, sums)
+            elif lo[i] >= self.split:
                 self.split = self.at = hi[i]
                 self.total = 0.0
                 self.build_suffixes(lo[i])
@@ -93,7 +100,7 @@ cdef class FastSumKernel(Kernel):
 
     cdef int skip(self, int64_t n, const int64_t* lo, const int64_t* hi) except -1 nogil:
         cdef int64_t i, split = self.split
-        for i in range(n):
+        for i in range(n if self.scan.cut == NULL else 0):
             if lo[i] >= split:
                 split = hi[i]
         self.split = self.origin = self.at = split

@@ -20,6 +20,7 @@ cdef struct Scan:
     int64_t rows                        # rows from this number on are not there yet
     const int64_t* lo
     const int64_t* hi
+    const int64_t* cut                  # likewise, where windows are cut in two; NULL: kernels choose
     bint steady                         # lo and hi are known to rise by one from window to window
 
 
@@ -63,6 +64,16 @@ cdef class Kernel:
     cdef public int64_t least    # values without which an answer is null, and need not fit its type
     cdef object owner       # keeps the rows alive that `scan` points to
     cdef object answers     # and the arrays that the answers go to
+
+    cdef inline int64_t end_of_cut(self, int64_t window, int64_t stop) noexcept nogil:
+        """After the last window in a row before `stop` that is cut where this one is."""
+        cdef const int64_t* cut = self.scan.cut
+        cdef int64_t next = window
+        if cut == NULL:
+            return stop
+        while next < stop and cut[next] == cut[window]:
+            next += 1
+        return next
 
     cdef int tell(self, int64_t* marks, int64_t shift) noexcept nogil
     cdef int go_on(self, const int64_t* marks, int64_t shift) noexcept nogil

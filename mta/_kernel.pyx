@@ -4,6 +4,10 @@ A kernel is given rows (`Kernel.attach`), told where its answers go (`Kernel.ans
 steps through windows [lo, hi) of these rows, whose edges never fall. Its answers are a function of
 the windows and the values alone: rows may come in any number of attachments, as long as those that
 the next window holds are there (and `KEPT` rows before them), and nothing changes.
+
+Where partials round when they are combined, it matters at which row a window is cut into an older
+and a newer half. Kernels choose that by the windows before; where `Bounds` say it for every window
+(`scan.cut`), answers are a function of the one window and its cut alone.
 """
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
@@ -200,6 +204,7 @@ def slide(Bounds bounds, counters, kernels, int64_t start=0, stop=None):
                 counter.step(window, n, lo - window, hi - window)
         for kernel in kernels:
             kernel.scan.steady = bounds.steady
+            kernel.scan.cut = bounds.cut + (row - window) if bounds.cut != NULL else NULL
             with nogil:
                 failed = kernel.step(window, n, lo - window, hi - window)
             if failed >= 0:
@@ -233,6 +238,7 @@ def slide_keys(const int64_t[::1] lo, const int64_t[::1] hi, const int64_t[::1] 
         counter.steady = False
     for kernel in kernels:
         kernel.scan.steady = False
+        kernel.scan.cut = NULL
     for k in range(edges.shape[0] - 1):
         window, stop = edges[k], edges[k + 1]
         if window == stop:
@@ -268,6 +274,7 @@ cdef int skip_to(Bounds bounds, kernels, int64_t start) except -1:
         with nogil:
             n = bounds.next(row, rows, lo, hi)
         for kernel in kernels:
+            kernel.scan.cut = bounds.cut + row if bounds.cut != NULL else NULL
             with nogil:
                 kernel.skip(n, lo, hi)
         row += rows

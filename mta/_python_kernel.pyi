@@ -13,6 +13,7 @@ class PythonKernel(Kernel):
     columns: Sequence[_Ints]
     valid: NDArray[np.bool_] | None
     first: int
+    cuts: _Ints | None
     def answer(self, start: int, lo: _Ints, hi: _Ints) -> int | None: ...
     def go_past(self, lo: _Ints, hi: _Ints) -> None: ...
 

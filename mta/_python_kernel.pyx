@@ -17,6 +17,7 @@ cdef class PythonKernel(Kernel):
     cdef readonly object columns
     cdef readonly object valid
     cdef readonly int64_t first
+    cdef readonly object cuts    # where the windows at hand are cut in two; None: as `answer` likes
 
     def __init__(self, Counter counter):
         Kernel.__init__(self, counter)
@@ -38,6 +39,7 @@ cdef class PythonKernel(Kernel):
 
     cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil:
         with gil:
+            self.cuts = None if self.scan.cut == NULL else edges(self.scan.cut + start, n)
             failed = self.answer(start, edges(lo + start, n), edges(hi + start, n))
             return -1 if failed is None else failed
 
@@ -45,6 +47,8 @@ cdef class PythonKernel(Kernel):
         """Take note of windows that are not answered."""
 
     cdef int skip(self, int64_t n, const int64_t* lo, const int64_t* hi) except -1 nogil:
+        if self.scan.cut != NULL:    # answers owe nothing to the windows before
+            return 0
         with gil:
             self.go_past(edges(lo, n), edges(hi, n))
         return 0

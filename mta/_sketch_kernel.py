@@ -37,7 +37,8 @@ class SketchKernel(PythonKernel):
     So an answer is one merge and at most `block` updates, a row is added about ``2 + log16(n /
     block)`` times, and no more than ``16 log16(n / block) + 2`` sketches are alive for a window of
     n rows. Where the window is cut, and with it every answer, is a function of its edges and of the
-    row at which the run of overlapping windows began (`marks`).
+    row at which the run of overlapping windows began (`marks`). Where the bounds say at which row
+    windows are cut (`cuts`), blocks are counted from there.
 
     sketch : the family
     wanted : what is lowered, one (what, argument) per answer
@@ -100,11 +101,12 @@ class SketchKernel(PythonKernel):
     def answer(self, start: int, lo: _Ints, hi: _Ints) -> int | None:
         """Answer each window; equal ones once. The number of one that bytes can't tell, or None."""
         window, answers = None, []
-        for number, edges in enumerate(zip(lo.tolist(), hi.tolist(), strict=True), start):
-            if edges != window:
-                window = edges
+        cuts = [None] * len(lo) if self.cuts is None else self.cuts.tolist()
+        for number, mine in enumerate(zip(lo.tolist(), hi.tolist(), cuts, strict=True), start):
+            if mine != window:
+                window, edges = mine, mine[:2]
                 try:
-                    answers = self._sketch.lower(self._partial(*edges), self._wanted)
+                    answers = self._sketch.lower(self._partial(*mine), self._wanted)
                 except OverflowError:
                     return number
             for array, answer, empty in zip(self._arrays, answers, self._empty, strict=True):
@@ -140,15 +142,17 @@ class SketchKernel(PythonKernel):
             rows = rows[valid]
         return zip(self._wrapped(cells, valid), rows.tolist(), strict=True)
 
-    def _partial(self, lo: int, hi: int) -> Any:
+    def _partial(self, lo: int, hi: int, cut: int | None) -> Any:
         """The sketch of the rows [lo, hi)."""
-        if lo >= self._last:
-            self._base = lo
+        base = lo if lo >= self._last else self._base
+        base = base if cut is None else cut
+        if base != self._base or lo >= self._last:
+            self._base = base
             self._forget()
         self._last = hi
         size = self._block
         front = -((self._base - lo) // size)
-        back = (hi - self._base) // size
+        back = 0 if cut is not None else (hi - self._base) // size
         if front > back:  # within one block
             nothing = self._sketch.zero()
             return self._sketch.join(nothing, self._values(lo, hi), nothing)

@@ -46,15 +46,27 @@ cdef class UserKernel(Kernel):
     cdef int64_t origin
     cdef int64_t split
     cdef int64_t last
+    cdef int64_t cut            # of the windows that the halves are for, where bounds say it
 
     cdef object value_at(self, int column, int64_t row)
     cdef int64_t last_counting(self, int64_t lo, int64_t hi) noexcept nogil
-    cdef int64_t find_split(self, int64_t lo, int64_t hi) noexcept nogil
+    cdef int64_t first_counting(self, int64_t lo, int64_t hi) noexcept nogil
+    cdef int64_t find_split(self, int64_t lo, int64_t hi, int64_t cut) noexcept nogil
+    cdef int64_t split_at(self, int64_t cut, int64_t known, int64_t hi) noexcept nogil
     cdef int restore(self, int64_t split) noexcept nogil
 
     cdef inline bint starts_over(self, int64_t lo, int64_t hi) noexcept nogil:
         """Whether a window is none that can follow, so that nothing made so far is of use."""
         return hi < self.last or lo < self.origin
+
+    cdef inline int64_t cut_of(self, int64_t window, const int64_t* hi) noexcept nogil:
+        """At which row a window that becomes the halves is cut in two; its end: it is all older."""
+        return self.scan.cut[window] if self.scan.cut != NULL else hi[window]
+
+    cdef inline bint is_used_up(self, int64_t window, const int64_t* lo) noexcept nogil:
+        """Whether a window needs other halves."""
+        return (lo[window] >= self.split or self.older_empty
+                or (self.scan.cut != NULL and not (self.ready and self.scan.cut[window] == self.cut)))
 
 
 cdef class CompiledUserKernel(UserKernel):
@@ -69,7 +81,7 @@ cdef class CompiledUserKernel(UserKernel):
     cdef Cell nothing           # written for a window of which nothing counts
 
     cdef int reserve(self, int64_t rows) except -1 nogil
-    cdef int flip(self, int64_t lo, int64_t hi) except -2 nogil
+    cdef int flip(self, int64_t lo, int64_t hi, int64_t cut) except -2 nogil
     cdef int fail(self, int64_t begun, int64_t start, int64_t n, const int64_t* lo,
                   const int64_t* hi) except -1
 
@@ -88,5 +100,6 @@ cdef class PythonUserKernel(UserKernel):
     cdef object lowered(self, int64_t window, part, prefix)
     cdef object lifted(self, int64_t row)
     cdef int take(self) except -1
-    cdef int flip(self, int64_t lo, int64_t hi) except -1
+    cdef int flip(self, int64_t lo, int64_t hi, int64_t cut) except -1
+    cdef int join_prefix(self, object part) except -1
     cdef int explain(self, error, const int64_t* lo, const int64_t* hi) except -1

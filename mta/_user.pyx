@@ -5,7 +5,10 @@ Both answer a window as the suffix of an older half joined with the running pref
 constant time, 2021, §2): 3 combines, 1 lift and 1 lower a row, whatever the window's length. When
 the older half is used up, at the first window that holds none of its rows, that window becomes it.
 Partials are combined in one order, so both give the same doubles, and only `split`, where the
-halves meet, decides the roundings beside the rows inside. A null has no partial; zero is not used.
+halves meet, decides the roundings beside the rows inside. Where bounds cut windows, the halves meet
+at the cut (of the nulls around it any row will do), or, where nothing before it counts, after the
+first row that does: the prefix of one half alone would be joined with nothing. A null has no partial;
+zero is not used.
 """
 from cpython.object cimport PyObject
 from libc.math cimport NAN
@@ -86,9 +89,11 @@ cdef class UserKernel(Kernel):
 
     cdef int skip(self, int64_t n, const int64_t* lo, const int64_t* hi) except -1 nogil:
         cdef int64_t i
+        if self.scan.cut != NULL:    # answers owe nothing to the windows before
+            return 0
         for i in range(n):
             if lo[i] >= self.split or self.older_empty:
-                self.find_split(lo[i], hi[i])
+                self.find_split(lo[i], hi[i], hi[i])
         self.last = self.split
         self.ready = False
         return 0
@@ -113,15 +118,31 @@ cdef class UserKernel(Kernel):
             hi -= 1
         return hi - 1
 
-    cdef int64_t find_split(self, int64_t lo, int64_t hi) noexcept nogil:
-        """Make [lo, hi) the rows of both halves, all of them older, and give the row after the last
-        one that counts; lo if none does. Nulls before `split` that are known are not read again."""
+    cdef int64_t first_counting(self, int64_t lo, int64_t hi) noexcept nogil:
+        """The first row in [lo, hi) that is not null; hi if there is none."""
+        while lo < hi and self.scan.valid != NULL and not self.scan.valid[lo]:
+            lo += 1
+        return lo
+
+    cdef int64_t find_split(self, int64_t lo, int64_t hi, int64_t cut) noexcept nogil:
+        """Make [lo, hi) the rows of both halves, those before the cut older, and give the row after
+        the last of these that counts; lo if none of all rows does. Nulls before `split` that are
+        known are not read again."""
         cdef int64_t known = max(lo, self.split) if self.older_empty else lo
-        cdef int64_t split = self.last_counting(known, hi) + 1
-        self.older_empty = split == known
+        cdef int64_t split = self.split_at(cut, known, hi)
+        self.older_empty = split < 0
         self.ready = True
         self.split = hi if self.older_empty else split
+        self.cut = cut
         return lo if self.older_empty else split
+
+    cdef int64_t split_at(self, int64_t cut, int64_t known, int64_t hi) noexcept nogil:
+        """After the last row in [known, cut) that counts; or else after the first in [cut, hi); or -1."""
+        cdef int64_t row = self.last_counting(known, cut) if known < cut else -1
+        if row >= known:
+            return row + 1
+        row = self.first_counting(max(known, cut), hi)
+        return row + 1 if row < hi else -1
 
 
 cdef object _addresses(objects):
@@ -174,11 +195,11 @@ cdef class CompiledUserKernel(UserKernel):
         if n and self.starts_over(lo[start], hi[start]):
             self.restore(-1)
             begun = -1
-        if n and not self.ready and lo[start] < self.split:
-            flipped = self.flip(lo[start], self.split)
+        if n and not self.ready and lo[start] < self.split and self.scan.cut == NULL:
+            flipped = self.flip(lo[start], self.split, self.split)
         while flipped >= 0 and window >= 0 and window < stop:
-            if lo[window] >= self.split or self.older_empty:
-                flipped = self.flip(lo[window], hi[window])
+            if self.is_used_up(window, lo):
+                flipped = self.flip(lo[window], hi[window], self.cut_of(window, hi))
                 if flipped == 0:
                     out[window] = self.nothing
                     window += 1
@@ -186,7 +207,7 @@ cdef class CompiledUserKernel(UserKernel):
                     continue
             window = self.slide(
                 x[0], x[1], x[2], x[3], self.scan.valid, self.scan.valid != NULL, lo, hi, counts,
-                counts != NULL, window, stop, self.split, self.need,
+                counts != NULL, window, self.end_of_cut(window, stop), self.split, self.need,
                 self.suffix - self.origin * self.cells, self.state, out)
             self.last = self.state[0]
         if flipped < 0 or window < 0:
@@ -196,10 +217,11 @@ cdef class CompiledUserKernel(UserKernel):
             memcpy(self.out[k] + start, out + start, n * sizeof(Cell))
         return -1
 
-    cdef int flip(self, int64_t lo, int64_t hi) except -2 nogil:
-        """Make the window [lo, hi) the older half. 0: nothing in it counts; -1: a function raised."""
+    cdef int flip(self, int64_t lo, int64_t hi, int64_t cut) except -2 nogil:
+        """Make of the window [lo, hi) what is before the cut the older half. 0: nothing in it counts;
+        -1: a function raised."""
         cdef const Cell** x = self.scan.columns
-        cdef int64_t split = self.find_split(lo, hi)
+        cdef int64_t split = self.find_split(lo, hi, cut)
         self.origin = lo
         self.last = self.state[0] = self.split
         self.state[1] = 0
@@ -232,6 +254,7 @@ cdef class CompiledUserKernel(UserKernel):
         python.checked = True
         python.resume((begun,))
         python.attach(self.columns, self.valid, self.first)
+        python.scan.cut = self.scan.cut
         python.answer_to([np.empty(start + n, np.object_)])
         python.step(start, n, lo, hi)
         raise RuntimeError(f"{self.monoid!r}: a compiled function raised where it does not in Python")
@@ -278,11 +301,11 @@ cdef class PythonUserKernel(UserKernel):
     cdef int run(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -1:
         cdef const int64_t* counts = self.counter.counts_from(start)
         cdef int64_t window
-        if n and not self.ready and lo[start] < self.split:
-            self.flip(lo[start], self.split)
+        if n and not self.ready and lo[start] < self.split and self.scan.cut == NULL:
+            self.flip(lo[start], self.split, self.split)
         for window in range(start, start + n):
-            if lo[window] >= self.split or self.older_empty:
-                self.flip(lo[window], hi[window])
+            if self.is_used_up(window, lo):
+                self.flip(lo[window], hi[window], self.cut_of(window, hi))
             while self.last < hi[window]:
                 self.take()
             if (counts[window] if counts != NULL else hi[window] - lo[window]) < self.need:
@@ -315,21 +338,25 @@ cdef class PythonUserKernel(UserKernel):
     cdef int take(self) except -1:
         """The row `last` enters the newer half."""
         cdef object part = self.lifted(self.last)
-        if part is not NOTHING:
-            if self.prefix is not NOTHING:
-                self.doing = "combine with lift"
-                self.prefix = self.combine(self.prefix, part)
-            else:
-                self.prefix = part
+        self.join_prefix(part)
         self.parts.append(part)
         self.last += 1
         return 0
 
-    cdef int flip(self, int64_t lo, int64_t hi) except -1:
-        """Make the window [lo, hi) the older half."""
-        cdef int64_t i
+    cdef int join_prefix(self, object part) except -1:
+        if part is not NOTHING and self.prefix is not NOTHING:
+            self.doing = "combine with lift"
+            self.prefix = self.combine(self.prefix, part)
+        elif part is not NOTHING:
+            self.prefix = part
+        return 0
+
+    cdef int flip(self, int64_t lo, int64_t hi, int64_t cut) except -1:
+        """Make of the window [lo, hi) what is before the cut the older half, and the rest the newer."""
+        cdef int64_t i, split
         cdef object part = NOTHING, older
-        if not self.ready or self.last <= lo:
+        # (What is before an older half's end has become suffixes.)
+        if not self.ready or self.last <= lo or (lo < self.split and not self.older_empty):
             self.parts = []
             self.last = self.origin = lo
         elif lo - self.origin >= hi - lo:    # not always: windows of nulls come here one by one
@@ -338,7 +365,8 @@ cdef class PythonUserKernel(UserKernel):
         while self.last < hi:
             self.parts.append(self.lifted(self.last))
             self.last += 1
-        for i in range(self.find_split(lo, hi) - 1 - self.origin, lo - self.origin - 1, -1):
+        split = self.find_split(lo, hi, cut)
+        for i in range(split - 1 - self.origin, lo - self.origin - 1, -1):
             older = self.parts[i]
             if part is NOTHING:
                 part = older
@@ -348,6 +376,9 @@ cdef class PythonUserKernel(UserKernel):
                 part = self.combine(older, part)
             self.parts[i] = part
         self.prefix = NOTHING
+        for i in range(split, split if self.older_empty else hi):
+            self.at = i
+            self.join_prefix(self.parts[i - self.origin])
         return 0
 
     cdef int explain(self, error, const int64_t* lo, const int64_t* hi) except -1:

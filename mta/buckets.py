@@ -35,7 +35,7 @@ def run_periodic(spec: Periodic, data: Any, threads: int = 1) -> Any:
     last = landmark_end(extents, batch.ts) if isinstance(spec, Landmark) else None
     group, wid, lo, hi = extents.over(batch.ts, batch.offsets, spec.empty == "emit", last)
     try:
-        raw = slide_windows(batch, lo, hi, threads)
+        raw = slide_windows(batch, extents, wid, lo, hi, threads)
     except AnswerOverflowError as error:
         first = int(batch.rows.to_input(lo[error.window : error.window + 1])[0])
         raise error.explain(f"number {wid[error.window]} of row {first}") from None
@@ -46,10 +46,14 @@ def run_periodic(spec: Periodic, data: Any, threads: int = 1) -> Any:
     return batch.frame.build_numbered([*shown, *answers], np.arange(len(wid)))
 
 
-def slide_windows(batch: Batch, lo: Ints, hi: Ints, threads: int = 1) -> RawAnswers:
-    """The answers of the windows [lo, hi) of a batch's sorted rows."""
+def slide_windows(
+    batch: Batch, extents: Extents, wid: Ints, lo: Ints, hi: Ints, threads: int = 1
+) -> RawAnswers:
+    """The answers of the windows of these numbers, [lo, hi) of a batch's sorted rows."""
+    assert batch.ts is not None
+    cut = extents.cuts(batch.ts, wid, lo, hi)
     return slide_in_threads(
-        batch.plan, batch.columns, batch.rows, lambda: GivenBounds(lo, hi), None, threads
+        batch.plan, batch.columns, batch.rows, lambda: GivenBounds(lo, hi, cut), None, threads
     )
 
 

@@ -134,7 +134,7 @@ class OpenRows(OpenWindows):
         self, batch: Batch, extents: Extents, group: Ints, wid: Ints, lo: Ints, hi: Ints
     ) -> list[Answer]:
         try:
-            raw = slide_windows(batch, lo, hi)
+            raw = slide_windows(batch, extents, wid, lo, hi)
         except AnswerOverflowError as error:
             raise error.explain(f"number {wid[error.window]}") from None
 

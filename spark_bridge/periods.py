@@ -190,8 +190,9 @@ class PeriodicRun(KeyedRun[pa.Table]):
         last = self._landmark_end(axis) if isinstance(self.spec, Landmark) else None
         group, wid, lo, hi = extents.over(ts, offsets, self.spec.empty == "emit", last)
         rows = SortedRows(frame, columns, None)
+        bounds = GivenBounds(lo, hi, extents.cuts(ts, wid, lo, hi))
         try:
-            raw = slide_in_threads(self.plan, columns, rows, lambda: GivenBounds(lo, hi), None, 1)
+            raw = slide_in_threads(self.plan, columns, rows, lambda: bounds, None, 1)
         except BadItemError as error:
             raise bad_item(error, piece.table) from None
         except AnswerOverflowError as error:
@@ -329,7 +330,8 @@ class KeyWindows:
         if self.slider is None:
             self.slider = Slider(self.plan, columns)
         answers = KeyedAnswers(self.plan, columns, len(wid))
-        bounds = GivenBounds(lo + self.times.first, hi + self.times.first)
+        at, cut = self.times.first, extents.cuts(self.times.view(), wid, lo, hi)
+        bounds = GivenBounds(lo + at, hi + at, None if cut is None else cut + at)
         try:
             answers.run(self.slider, self.rows, bounds, columns)
         except AnswerOverflowError as error:
