@@ -92,6 +92,8 @@ class OpenRows(OpenWindows):
     def revise(self, rows: Kept, at: int, done: int) -> list[list[Answer]]:
         extents, t = self.axis.extents(self.kept.ts), rows.ts[at : at + 1]
         first, last = (int(wid[0]) for wid in extents.wids(t))
+        if isinstance(self.spec, Landmark):  # it is in all from the first on
+            last = landmark_end(extents, self.kept.ts)
         low = max(first, self.axis.ended(extents, done - self.axis.within) + 1)
         high = min(last, self.axis.ended(extents, done))
         mates = self.kept
