@@ -21,6 +21,7 @@ cdef extern from "_algebra.h":
 cdef class HalvesKernel(Kernel):
     cdef size_t size            # bytes of a partial
     cdef int64_t split          # rows before it are the older half; -1: none yet
+    cdef int64_t cut            # of the windows that it is for, where bounds say it
     cdef int64_t last           # `newer` is the partial of the rows [split, last)
     cdef int64_t blank          # what was the window holds no value up to this row
     cdef bint marked            # the split was told, not chosen: its edges are still to be made
@@ -58,7 +59,12 @@ cdef class HalvesKernel(Kernel):
     cdef void tell_origin(self, Cell* to) noexcept nogil
     cdef void go_to_origin(self, const Cell* told) noexcept nogil
 
-    cdef void choose_split(self, int64_t lo, int64_t hi) noexcept nogil
+    cdef inline bint is_used_up(self, int64_t window, const int64_t* lo) noexcept nogil:
+        """Whether a window needs another split."""
+        return (lo[window] >= self.split
+                or (self.scan.cut != NULL and (self.marked or self.scan.cut[window] != self.cut)))
+
+    cdef void choose_split(self, int64_t lo, int64_t hi, int64_t cut) noexcept nogil
     cdef int make_edges(self, int64_t lo) except -1 nogil
     cdef void turn_to(self, int64_t lo) noexcept nogil
     cdef int64_t serve(self, int64_t i, int64_t n, const int64_t* counts) noexcept nogil

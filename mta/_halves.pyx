@@ -8,7 +8,8 @@ nothing that was inside leaves a trace. When the older half is used up, the wind
 Partials are sums around the value before the split: it is in every window that the split serves, so
 nothing is ever moved from one value to another (``docs/adr/0002``). Both halves are added up row by
 row, outwards from the split. Hence the doubles depend on the split and on the values inside, and
-on nothing else; the split is what ``marks`` tells.
+on nothing else; the split is what ``marks`` tells. Where bounds cut windows, the split is after the
+last value before the cut; or where there is none, after the first value of all.
 
 Cost: each row joins two running partials, or three where the window is longer than a page, and one
 join and one lowering per window. Memory: a page of partials and one for every further page of the
@@ -83,12 +84,12 @@ cdef class HalvesKernel(Kernel):
 
     cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil:
         cdef const int64_t* counts = self.counter.counts_from(start)
-        cdef int64_t i = start, end = start + n, stop, failed
+        cdef int64_t i = start, end = start + n, stop, last, failed
         self.scan.lo = lo
         self.scan.hi = hi
         while i < end:
-            if lo[i] >= self.split:
-                self.choose_split(lo[i], hi[i])
+            if self.is_used_up(i, lo):
+                self.choose_split(lo[i], hi[i], self.cut_of(i, hi))
                 self.make_edges(lo[i])
             elif self.marked:
                 self.make_edges(lo[i])
@@ -100,7 +101,8 @@ cdef class HalvesKernel(Kernel):
             else:
                 if lo[i] >= self.page_end:
                     self.turn_to(lo[i])
-                while stop < end and stop - i < RUN and lo[stop] < self.page_end:
+                last = self.end_of_cut(i, min(end, i + RUN))
+                while stop < last and lo[stop] < self.page_end:
                     stop += 1
                 failed = self.serve(i, stop - i, counts)
             if failed >= 0:
@@ -110,21 +112,20 @@ cdef class HalvesKernel(Kernel):
 
     cdef int skip(self, int64_t n, const int64_t* lo, const int64_t* hi) except -1 nogil:
         cdef int64_t i
-        for i in range(n):
+        for i in range(n if self.scan.cut == NULL else 0):
             if lo[i] >= self.split:
-                self.choose_split(lo[i], hi[i])
+                self.choose_split(lo[i], hi[i], hi[i])
         self.page_end = -1
         self.marked = True
         return 0
 
-    cdef void choose_split(self, int64_t lo, int64_t hi) noexcept nogil:
-        """The window [lo, hi) up to its last value becomes the older half. Nulls that are known are not
-        looked at again, so that a long stretch of them costs O(1) a row."""
-        cdef int64_t end = hi, known = max(lo, self.blank)
-        while hi > known and self.scan.valid != NULL and not self.scan.valid[hi - 1]:
-            hi -= 1
-        self.blank = end if hi == known else 0
-        self.split = lo if hi == known else hi
+    cdef void choose_split(self, int64_t lo, int64_t hi, int64_t cut) noexcept nogil:
+        """The window [lo, hi) up to its last value before the cut becomes the older half. Nulls that are
+        known are not looked at again, so that a long stretch of them costs O(1) a row."""
+        cdef int64_t split = self.split_at(cut, max(lo, self.blank), hi)
+        self.blank = hi if split < 0 else 0
+        self.split = lo if split < 0 else split
+        self.cut = cut
 
     cdef int make_edges(self, int64_t lo) except -1 nogil:
         """The partial of every page of [lo, split) and what follows it, but for the first page."""

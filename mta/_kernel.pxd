@@ -65,6 +65,27 @@ cdef class Kernel:
     cdef object owner       # keeps the rows alive that `scan` points to
     cdef object answers     # and the arrays that the answers go to
 
+    cdef inline int64_t last_counting(self, int64_t lo, int64_t hi) noexcept nogil:
+        """The last row in [lo, hi) that is not null; lo - 1 if there is none."""
+        while hi > lo and self.scan.valid != NULL and not self.scan.valid[hi - 1]:
+            hi -= 1
+        return hi - 1
+
+    cdef inline int64_t split_at(self, int64_t cut, int64_t known, int64_t hi) noexcept nogil:
+        """After the last row in [known, cut) that counts, or else after the first in [cut, hi), so that
+        a value stands before it; -1 if there is none."""
+        cdef int64_t row = self.last_counting(known, cut) if known < cut else known - 1
+        if row >= known:
+            return row + 1
+        row = max(known, cut)
+        while row < hi and self.scan.valid != NULL and not self.scan.valid[row]:
+            row += 1
+        return row + 1 if row < hi else -1
+
+    cdef inline int64_t cut_of(self, int64_t window, const int64_t* hi) noexcept nogil:
+        """At which row a window is cut in two that becomes both halves; its end: it is all older."""
+        return self.scan.cut[window] if self.scan.cut != NULL else hi[window]
+
     cdef inline int64_t end_of_cut(self, int64_t window, int64_t stop) noexcept nogil:
         """After the last window in a row before `stop` that is cut where this one is."""
         cdef const int64_t* cut = self.scan.cut

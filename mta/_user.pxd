@@ -49,19 +49,12 @@ cdef class UserKernel(Kernel):
     cdef int64_t cut            # of the windows that the halves are for, where bounds say it
 
     cdef object value_at(self, int column, int64_t row)
-    cdef int64_t last_counting(self, int64_t lo, int64_t hi) noexcept nogil
-    cdef int64_t first_counting(self, int64_t lo, int64_t hi) noexcept nogil
     cdef int64_t find_split(self, int64_t lo, int64_t hi, int64_t cut) noexcept nogil
-    cdef int64_t split_at(self, int64_t cut, int64_t known, int64_t hi) noexcept nogil
     cdef int restore(self, int64_t split) noexcept nogil
 
     cdef inline bint starts_over(self, int64_t lo, int64_t hi) noexcept nogil:
         """Whether a window is none that can follow, so that nothing made so far is of use."""
         return hi < self.last or lo < self.origin
-
-    cdef inline int64_t cut_of(self, int64_t window, const int64_t* hi) noexcept nogil:
-        """At which row a window that becomes the halves is cut in two; its end: it is all older."""
-        return self.scan.cut[window] if self.scan.cut != NULL else hi[window]
 
     cdef inline bint is_used_up(self, int64_t window, const int64_t* lo) noexcept nogil:
         """Whether a window needs other halves."""

@@ -112,18 +112,6 @@ cdef class UserKernel(Kernel):
             return self.items[column][cell.i]
         return cell.i != 0 if kind == BOOLS else <object> <PyObject*> cell.i
 
-    cdef int64_t last_counting(self, int64_t lo, int64_t hi) noexcept nogil:
-        """The last row in [lo, hi) that is not null; lo - 1 if there is none."""
-        while hi > lo and self.scan.valid != NULL and not self.scan.valid[hi - 1]:
-            hi -= 1
-        return hi - 1
-
-    cdef int64_t first_counting(self, int64_t lo, int64_t hi) noexcept nogil:
-        """The first row in [lo, hi) that is not null; hi if there is none."""
-        while lo < hi and self.scan.valid != NULL and not self.scan.valid[lo]:
-            lo += 1
-        return lo
-
     cdef int64_t find_split(self, int64_t lo, int64_t hi, int64_t cut) noexcept nogil:
         """Make [lo, hi) the rows of both halves, those before the cut older, and give the row after
         the last of these that counts; lo if none of all rows does. Nulls before `split` that are
@@ -135,14 +123,6 @@ cdef class UserKernel(Kernel):
         self.split = hi if self.older_empty else split
         self.cut = cut
         return lo if self.older_empty else split
-
-    cdef int64_t split_at(self, int64_t cut, int64_t known, int64_t hi) noexcept nogil:
-        """After the last row in [known, cut) that counts; or else after the first in [cut, hi); or -1."""
-        cdef int64_t row = self.last_counting(known, cut) if known < cut else -1
-        if row >= known:
-            return row + 1
-        row = self.first_counting(max(known, cut), hi)
-        return row + 1 if row < hi else -1
 
 
 cdef object _addresses(objects):
