@@ -8,6 +8,8 @@ the watermark, threads, and pieces as Spark's workers get them (`test_period_chu
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +19,6 @@ from hypothesis import strategies as st
 
 import mta
 from mta import agg
-
-
 
 # Neither is associative to the last bit.
 MONOIDS = {
@@ -73,9 +73,11 @@ def table(seed, n, length, disorder=0, nulls=0.1):
 
 def pushed(spec, rows, cuts):
     """The answers of a stream that gets the rows cut at these places, and the stream."""
-    op, edges = spec.stream(), [0, *sorted(cuts), len(rows)]
-    parts = [op.push(rows.slice(start, stop - start)) for start, stop in zip(edges, edges[1:])]
-    return pa.concat_tables([*parts, op.finish()]), op
+    op, edges = spec.stream(), pairwise([0, *sorted(cuts), len(rows)])
+    parts = [op.push(rows.slice(start, stop - start)) for start, stop in edges]
+    parts.append(op.finish())  # (of no windows, answers that may be anything have another type)
+    some = [part for part in parts if len(part)] or parts[:1]
+    return pa.concat_tables(some, promote_options="default"), op
 
 
 def bits(answers, revisions=False):
@@ -135,6 +137,47 @@ def test_the_last_revision_is_a_batch(spec, seed, n, length, cuts):
     got, op = pushed(spec, rows, [cut for cut in cuts if cut <= n])
     assert op.state()["late"] == 0
     assert bits(got, revisions=True) == bits(spec(rows))
+
+
+def _join(a, b):
+    return f"({a} {b})" if a and b else a or b
+
+
+SHOWN = agg.monoid(str, _join, zero="", name="shown", columns=["i"])
+
+
+def shown(older, newer):
+    """What combining is done for values on both sides of a cut, as the words of `mta._user` say."""
+    if not older:
+        older, newer = newer[:1], newer[1:]
+    made = reduce(lambda later, one: _join(one, later), reversed(older), "")
+    return _join(made, reduce(_join, newer, "")) or None
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 60), st.one_of(st.none(), st.integers(0, 9))), max_size=25),
+    st.integers(1, 30), st.integers(1, 12), st.integers(-5, 5), st.booleans(), CUTS,
+)  # fmt: skip
+def test_what_is_combined_first_follows_from_the_number_of_the_window(
+    rows, length, slide, origin, right, cuts
+):
+    several = -(-length // slide)
+    t = np.array([at for at, _ in rows], np.int64)
+    made = pa.table({"t": t, "i": pa.array([i for _, i in rows], pa.int64())})
+    spec = mta.hopping(
+        f"{length}i", f"{slide}i", on="t", origin=origin, closed="right" if right else "left"
+    )
+    spec = spec.watermark("60i").agg(shown=SHOWN)
+    for got in (spec(made), pushed(spec, made, [cut for cut in cuts if cut <= len(rows)])[0]):
+        for row in got.to_pylist():
+            number = (row["start"] - origin) // slide
+            cut = number // several * several * slide + length + origin
+            inside = sorted(
+                (at, k) for k, at in enumerate(t - right) if 0 <= at - row["start"] < length
+            )
+            values = [(at, str(rows[k][1])) for at, k in inside if rows[k][1] is not None]
+            older = [value for at, value in values if several == 1 or at < cut]
+            assert row["shown"] == shown(older, [v for _, v in values[len(older) :]])
 
 
 @pytest.mark.parametrize("by", [None, "k"])
