@@ -65,7 +65,7 @@ cdef class Kernel:
     cdef object owner       # keeps the rows alive that `scan` points to
     cdef object answers     # and the arrays that the answers go to
 
-    cdef inline int64_t last_counting(self, int64_t lo, int64_t hi) noexcept nogil:
+    cdef inline int64_t last_value_in(self, int64_t lo, int64_t hi) noexcept nogil:
         """The last row in [lo, hi) that is not null; lo - 1 if there is none."""
         while hi > lo and self.scan.valid != NULL and not self.scan.valid[hi - 1]:
             hi -= 1
@@ -74,7 +74,7 @@ cdef class Kernel:
     cdef inline int64_t split_at(self, int64_t cut, int64_t known, int64_t hi) noexcept nogil:
         """After the last row in [known, cut) that counts, or else after the first in [cut, hi), so that
         a value stands before it; -1 if there is none."""
-        cdef int64_t row = self.last_counting(known, cut) if known < cut else known - 1
+        cdef int64_t row = self.last_value_in(known, cut) if known < cut else known - 1
         if row >= known:
             return row + 1
         row = max(known, cut)

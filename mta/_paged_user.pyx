@@ -148,7 +148,7 @@ cdef class PagedUserKernel(Kernel):
         while hi > lo:
             start = max(lo, ((hi - 1) >> self.bits) << self.bits)
             self.bind(start, hi)
-            row = self.user.last_counting(start, hi)
+            row = self.user.last_value_in(start, hi)
             if row >= start:
                 return row
             hi = start

@@ -68,7 +68,7 @@ cdef class UserKernel(Kernel):
 
     def check_monoid(self):
         """Show the monoid its first row that counts."""
-        cdef int64_t row = self.last_counting(self.first, self.scan.rows)
+        cdef int64_t row = self.last_value_in(self.first, self.scan.rows)
         if row >= self.first:
             self.checked = True
             self.monoid.check(tuple([self.value_at(k, row) for k in range(self.width)]))
