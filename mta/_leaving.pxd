@@ -15,6 +15,7 @@ cdef class Pages:
     cdef int64_t tail       # the first row that is attached
 
     cdef int read(self, int64_t row) except -1
+    cdef void drop(self) noexcept
     cdef const Scan* at(self, int64_t row, int64_t* end) except NULL nogil
 
 

@@ -47,6 +47,10 @@ cdef class Pages:
         self.first, self.end = row, stop
         return 0
 
+    cdef void drop(self) noexcept:
+        """The page at hand is read again when it is needed."""
+        self.owner, self.end = None, self.first
+
     cdef const Scan* at(self, int64_t row, int64_t* end) except NULL nogil:
         """Rows that were read, by number, this one among them, and before which they end."""
         if not self.first <= row < self.end:
@@ -112,7 +116,7 @@ cdef class LeavingKernel(Kernel):
 
     def rest(self):
         """Give back what can be made again when it is needed."""
-        self.pages.owner, self.pages.end = None, self.pages.first
+        self.pages.drop()
 
     def save(self):
         """Where it stands, as bytes: for `restore`."""

@@ -11,7 +11,7 @@ from mta._leaving cimport LeavingKernel
 from mta._multiset cimport Multiset
 from mta._ranks_lower cimport (
     MTA_NAN_BITS, MTA_RANK_FLOAT, mta_lower_quantile, mta_place, mta_quantile, mta_rank_cell,
-    mta_rank_key,
+    mta_rank_key, room_for_found,
 )
 import numpy as np
 
@@ -119,19 +119,11 @@ cdef class PagedRanks(LeavingKernel):
 
     cdef int reserve(self, int64_t windows) except -1 nogil:
         """Room for what is found for so many windows."""
-        cdef int64_t* at
-        cdef int k
-        free(self.found)
         self.room = 0
-        at = self.found = <int64_t*> malloc((3 * self.quantiles * windows + 1) * sizeof(int64_t))
-        if at == NULL:
+        self.found = room_for_found(self.quantile, self.quantiles, self.found, windows)
+        if self.found == NULL:
             with gil:
                 raise MemoryError(f"{windows} windows")
-        for k in range(self.quantiles):
-            self.quantile[k].first = at
-            self.quantile[k].second = at + windows
-            self.quantile[k].share = <double*> (at + 2 * windows)
-            at += 3 * windows
         self.room = windows
         return 0
 

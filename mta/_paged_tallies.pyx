@@ -40,11 +40,11 @@ cdef class PagedTallies(PagedDistinct):
     cdef int64_t n
     cdef bint known             # whether they are those of the window at hand
     cdef int64_t* places        # per answer: how many leaders; 0: mode, -1: count_distinct
-    cdef list rooms
+    cdef bint lists             # whether there are answers that are lists
 
     def __cinit__(self, Counter counter, wanted):
         places = [_PLACES[what] if isinstance(what, str) else what[1] for what in wanted]
-        self.deepest = max(1, max(places))
+        self.deepest, self.lists, self.outs = max(1, max(places)), max(places) > 0, <int> len(places)
         self.leaders = <Leader*> malloc((self.deepest + 1) * sizeof(Leader))
         self.places = <int64_t*> malloc((len(places) + 1) * sizeof(int64_t))
         if self.leaders == NULL or self.places == NULL:
@@ -71,11 +71,11 @@ cdef class PagedTallies(PagedDistinct):
     @property
     def nbytes(self):
         """Bytes held."""
-        return PagedDistinct.nbytes.__get__(self) + self.levels.nbytes
+        return self.table.nbytes + self.counts.nbytes + self.levels.nbytes
 
     def answer_to(self, arrays):
         cdef int64_t[::1] view
-        self.answers = self.rooms = arrays
+        self.answers = arrays
         for k, room in enumerate(arrays):
             if self.places[k] <= 0:
                 view = room
@@ -85,25 +85,28 @@ cdef class PagedTallies(PagedDistinct):
 
     cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil:
         cdef int64_t i
+        cdef int k
         for i in range(start, start + n):
             self.move(lo[i], hi[i])
             if not self.known:
                 self.search()
-            with gil:
-                self.answer(i)
+            for k in range(self.outs):
+                if self.places[k] < 0:
+                    self.out[k][i] = self.distinct
+                elif self.places[k] == 0:
+                    self.out[k][i] = self.leaders[0].row if self.n else -1
+            if self.lists:
+                with gil:
+                    self.add_lists(i)
         return -1
 
-    cdef int answer(self, int64_t window) except -1:
+    cdef int add_lists(self, int64_t window) except -1:
         cdef Lists lists
         cdef int64_t size, i
         cdef int k
-        for k in range(<int> len(self.rooms)):
-            if self.places[k] < 0:
-                self.out[k][window] = self.distinct
-            elif self.places[k] == 0:
-                self.out[k][window] = self.leaders[0].row if self.n else -1
-            else:
-                lists, size = self.rooms[k], min(self.places[k], self.n)
+        for k in range(self.outs):
+            if self.places[k] > 0:
+                lists, size = self.answers[k], min(self.places[k], self.n)
                 for i in range(size):
                     lists.add(self.leaders[i].row)
                 lists.length[window] = size
@@ -234,7 +237,7 @@ cdef class PagedTallies(PagedDistinct):
 
     def rest(self):
         LeavingKernel.rest(self)
-        self.searched.owner, self.searched.end = None, self.searched.first
+        self.searched.drop()
 
     def save(self):
         return PagedDistinct.save(self), self.levels, self.levels.changed

@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint8_t
 
 from mta._ranks_lower cimport (
     MTA_HIGHER, MTA_LINEAR, MTA_LOWER, MTA_MIDPOINT, MTA_NAN_BITS, MTA_NEAREST, MTA_RANK_FLOAT,
-    MTA_RANK_INT, MTA_RANK_UINT, mta_lower_quantile, mta_quantile,
+    MTA_RANK_INT, MTA_RANK_UINT, mta_lower_quantile, mta_quantile, room_for_found,
 )
 
 # Every header is named, for only those that are come along to where the C code is compiled.

@@ -7,7 +7,7 @@ A window lives in one of two, and moves between them without a trace in the answ
 - a *tree* (`_ranks_tree.h`) where rows come a few at a time: a counted B+-tree, O(log n) a row.
 """
 from libc.stdint cimport int64_t
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport calloc, free
 
 from mta._core cimport CHUNK
 from mta._kernel cimport Counter, Kernel, Lists
@@ -111,18 +111,10 @@ cdef class RanksKernel(Kernel):
         """Room for what is found for so many windows: a chunk of them in batch, but one where single
         rows are pushed, perhaps to very many keys."""
         cdef mta_ranks* s = &self.state
-        cdef int64_t* at
-        cdef int k
-        free(self.found)
         self.room = 0
-        at = self.found = <int64_t*> malloc((3 * s.quantiles * windows + 1) * sizeof(int64_t))
-        if at == NULL:
+        self.found = room_for_found(s.quantile, s.quantiles, self.found, windows)
+        if self.found == NULL:
             no_memory(windows)
-        for k in range(s.quantiles):
-            s.quantile[k].first = at
-            s.quantile[k].second = at + windows
-            s.quantile[k].share = <double*> (at + 2 * windows)
-            at += 3 * windows
         self.room = windows
         return 0
 

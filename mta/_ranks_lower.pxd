@@ -1,6 +1,7 @@
 # cython: language_level=3
 """Quantiles of sorted values, in C: keys in their order, where they lie, what they come to."""
 from libc.stdint cimport int64_t
+from libc.stdlib cimport free, malloc
 
 # Every header is named, for only those that are come along to where the C code is compiled.
 cdef extern from *:
@@ -39,3 +40,18 @@ cdef extern from "_ranks_lower.h":
 
     void mta_place(mta_quantile* q, int64_t n) nogil
     void mta_lower_quantile(const mta_quantile* q, int64_t n, int source, int64_t* out) nogil
+
+
+cdef inline int64_t* room_for_found(mta_quantile* quantiles, int n, int64_t* old, int64_t windows) noexcept nogil:
+    """Room for what is found for so many windows, in place of the old; NULL: there is no memory."""
+    cdef int64_t* made
+    cdef int64_t* at
+    cdef int k
+    free(old)
+    made = at = <int64_t*> malloc((3 * n * windows + 1) * sizeof(int64_t))
+    for k in range(n if made != NULL else 0):
+        quantiles[k].first = at
+        quantiles[k].second = at + windows
+        quantiles[k].share = <double*> (at + 2 * windows)
+        at += 3 * windows
+    return made

@@ -16,10 +16,10 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
-from zlib import crc32
 
 import numpy as np
 
+from mta._crc import crc32
 from mta.engine import Ints
 from mta.errors import DamageError
 from mta.stores import Store
@@ -359,6 +359,9 @@ class Logs:
     note_due: Callable[[], None]
     leave: Callable[[Logs], None]
     live: dict[int, CountLog] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[CountLog]:
+        return iter(self.live.values())
 
     def open(self, number: int) -> tuple[CountLog, int]:
         """One, with no keys, and how much memory there is beside it."""

@@ -323,7 +323,7 @@ class PagedTrack(Track):
             parts += self.coded.to_parts(self.rows.frame)
         for kernel in self._kernels_awake():
             parts += kernel.to_parts()
-        for log in self._logs.live.values():
+        for log in self._logs:
             batch |= log.pending()
         return parts, batch
 
@@ -334,7 +334,7 @@ class PagedTrack(Track):
     def wrote(self) -> None:
         """The batch is on the store."""
         self.stored.wrote()
-        for log in self._logs.live.values():
+        for log in self._logs:
             log.wrote()
 
     def _stored_of(self, parts: Iterator[bytes]) -> PagedRows:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -149,7 +150,7 @@ class Spill:
         return made
 
     def _leave_logs(self, logs: Logs) -> None:
-        for log in logs.live.values():
+        for log in logs:
             self._gone += log.all_keys()
             self._past_counts += log.written, log.read_blocks
         self.logs.remove(logs)
@@ -182,9 +183,8 @@ class Spill:
         """
         for repository in self.live:
             repository.take_off()
-        for logs in self.logs:
-            for log in logs.live.values():
-                log.forget()
+        for log in chain.from_iterable(self.logs):
+            log.forget()
         self.store.delete_many(self._gone)
         self._gone, self.due = [], False
 
@@ -218,7 +218,7 @@ class Spill:
         stored = sum(repository.stats().stored for repository in self.live)
         written, read, hits, misses = map(int, whole)
         counts = self._past_counts.copy()
-        for log in (log for logs in self.logs for log in logs.live.values()):
+        for log in chain.from_iterable(self.logs):
             counts += log.written, log.read_blocks
         return SpillStats(
             written, read, hits, misses, expected, stored, memory, len(self.live), *counts.tolist()
