@@ -23,6 +23,10 @@ JOBS = 2
 
 BUILD_DIR = Path("build/cython")
 
+# What Cython puts beside the code of a module (memoryviews above all) is compiled once, here, and
+# not in each of the modules.
+SHARED = "mta._cyutility"
+
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": False,
@@ -66,7 +70,8 @@ def _settings() -> str:
 
 def _extensions() -> list[Extension]:
     paths = sorted(Path("mta").rglob("*.pyx"))
-    return [Extension(".".join(p.with_suffix("").parts), [p.as_posix()]) for p in paths]
+    modules = [Extension(".".join(p.with_suffix("").parts), [p.as_posix()]) for p in paths]
+    return [*modules, Extension(SHARED, [SHARED.replace(".", "/") + ".c"])]
 
 
 def _cythonized(force: bool) -> list[Extension]:
@@ -75,6 +80,7 @@ def _cythonized(force: bool) -> list[Extension]:
             _extensions(),
             build_dir=str(BUILD_DIR),
             compiler_directives=DIRECTIVES,
+            shared_utility_qualified_name=SHARED,
             nthreads=JOBS,
             force=force,
         )
