@@ -29,8 +29,9 @@ cdef extern from "_simd.h":
 
 
 cdef extern from "_counts.h":
-    ctypedef struct Counting "mta_counting":
-        pass
+    ctypedef struct Counting "mta_counting":    # the window that was counted last
+        int64_t first
+        int64_t last
     void count_windows "mta_count_windows"(const uint8_t* marks, Counting* c, const int64_t* lo,
                                            const int64_t* hi, int64_t n, bint steady,
                                            int64_t* out) nogil

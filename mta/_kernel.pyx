@@ -9,6 +9,7 @@ Where partials round when they are combined, it matters at which row a window is
 and a newer half. Kernels choose that by the windows before; where `Bounds` say it for every window
 (`scan.cut`), answers are a function of the one window and its cut alone.
 """
+from libc.stdint cimport INT64_MIN
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 
@@ -37,6 +38,8 @@ cdef class Counter:
         """valid: 0 where a row is null, from row `first` on; None where every row counts."""
         self.owner = valid
         self.valid = &valid[0] - first if valid is not None and valid.shape[0] else NULL
+        if first > self.counting.first:    # what has left can't be taken off: the next window is counted anew
+            self.counting.last = INT64_MIN
 
     def answer_to(self, answers):
         """answers : per answer a uint8 mask, 1 where it is not null, and an int64 array for the

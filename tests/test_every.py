@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -60,3 +61,25 @@ def test_threads_give_the_same(every_by):
     for name, column in one.items():
         np.testing.assert_array_equal(column, two[name])
     assert len(one["s"]) == sum(np.bincount(frame["k"]) // 3)
+
+
+@given(
+    st.integers(0, 2**32 - 1), st.integers(1, 300), st.integers(2, 200), st.booleans()
+)  # fmt: skip
+def test_a_stream_counts_on_where_rows_between_answers_are_gone(seed, length, every, timed):
+    rng = np.random.default_rng(seed)
+    rows = int(rng.integers(50, 900))
+    nulls = (
+        np.arange(rows) // 40 % 3 == 1
+    )  # stretches with none, so that there are no marks to keep
+    x = np.ma.masked_array(rng.integers(0, 9, rows), nulls & (rng.random(rows) < 0.7))
+    data = {"t": np.cumsum(rng.integers(0, 3, rows)), "x": x}
+    window = mta.rolling(f"{length}i" if timed else length, on="t", every=every)
+    spec = window.agg(n=agg.count("x"), mean=agg.mean("x"), sum=agg.sum("x", numerics="exact"))
+    op, cuts = spec.stream(), [0, *np.sort(rng.integers(0, rows, 5)).tolist(), rows]
+    pushed = [op.push({k: v[a:b] for k, v in data.items()}) for a, b in pairwise(cuts)]
+    pushed.append(op.finish())
+    whole = spec(data)
+    for name in ("n", "mean", "sum"):
+        got = np.ma.concatenate([made[name] for made in pushed])
+        np.testing.assert_array_equal(got.filled(-1), np.ma.filled(whole[name], -1))
