@@ -139,9 +139,21 @@ cdef inline void join_parts(PagedKernel k, const Lift* how, PagePart* out, const
 cdef inline int64_t step_pages(PagedKernel k, const Lift* how, PagePart* tag, int64_t start, int64_t n,
                                const int64_t* lo, const int64_t* hi) except -2 nogil:
     """`Kernel.step`."""
-    cdef int64_t i = start, run, j, failed = -1
+    begin_step(k, start, lo, hi)
+    return answer_windows(k, how, tag, start, n)
+
+
+cdef inline void begin_step(PagedKernel k, int64_t start, const int64_t* lo, const int64_t* hi) noexcept nogil:
     k.scan.lo, k.scan.hi = lo, hi
     k.counts = k.counter.counts_from(start)
+
+
+cdef inline int64_t answer_windows(PagedKernel k, const Lift* how, PagePart* tag, int64_t start,
+                                   int64_t n) except -2 nogil:
+    """Some windows of a step; the first whose answer does not fit its type, or -1."""
+    cdef const int64_t* lo = k.scan.lo
+    cdef const int64_t* hi = k.scan.hi
+    cdef int64_t i = start, run, j, failed = -1
     k.parts = <char*> malloc(RUN * k.size)
     if k.parts == NULL:
         with gil:
@@ -176,26 +188,31 @@ cdef inline int move_pages(PagedKernel k, const Lift* how, PagePart* tag, int64_
 
 
 cdef inline int insert_row(PagedKernel k, const Lift* how, PagePart* tag, int64_t row) except -1 nogil:
-    """One row more, and every node that it completes."""
-    cdef int64_t start = k.back, run, rest
-    cdef int level = 0
+    """One row more."""
     cdef PagePart local
     cdef PagePart* node = node_of(k, &local)
     put_row(k, how, node, row)
-    k.back += 1
+    return insert_node(k, how, node, 0)
+
+
+cdef inline int insert_node(PagedKernel k, const Lift* how, PagePart* node, int level) except -1 nogil:
+    """2^level rows more, less than a page, whose node this is, and every node that they complete. It is
+    written."""
+    cdef int64_t start = k.back, run, rest
+    k.back += <int64_t> 1 << level
     if k.back >> k.levels:
         k.have_levels(k.levels + LEVELS)
     if k.back & ((<int64_t> 1 << k.bits) - 1) == 0:
         k.pages.have(start >> k.bits)
     # A node whose left half has begun to leave is never asked for.
     while (start >> level) & 1 and start - (<int64_t> 1 << level) >= k.front:
-        join_parts(k, how, node, part_at(k, k.pending, level, tag), node)
+        join_parts(k, how, node, part_at(k, k.pending, level, node), node)
         start -= <int64_t> 1 << level
         level += 1
         if level >= k.bits:
             put_part(k, <PagePart*> k.node, node)
             k.put_page(start >> k.bits)
-    put_part(k, part_at(k, k.pending, level, tag), node)
+    put_part(k, part_at(k, k.pending, level, node), node)
     if k.split < 0:
         return 0
     run = k.back - k.split
@@ -204,10 +221,10 @@ cdef inline int insert_row(PagedKernel k, const Lift* how, PagePart* tag, int64_
         return 0
     rest = run & (run - 1)
     if rest:
-        join_parts(k, how, part_at(k, k.prefix, level, tag), part_at(k, k.prefix, lowest_bit(rest), tag),
+        join_parts(k, how, part_at(k, k.prefix, level, node), part_at(k, k.prefix, lowest_bit(rest), node),
                    node)
     else:
-        put_part(k, part_at(k, k.prefix, level, tag), node)
+        put_part(k, part_at(k, k.prefix, level, node), node)
     return 0
 
 
@@ -247,32 +264,46 @@ cdef inline int build_head(PagedKernel k, const Lift* how, PagePart* tag) except
 cdef inline void fill_head(PagedKernel k, const Lift* how, PagePart* tag, int64_t front, int64_t end) noexcept nogil:
     cdef PagePart local
     cdef PagePart* node = node_of(k, &local)
-    cdef PagePart* slot
-    cdef int64_t i, left, m, after
-    cdef int level
-    # First the newest node that begins with each row,
+    cdef int64_t i
     for i in range(front, end):
         put_row(k, how, node, k.base + i)
-        put_part(k, part_at(k, k.head, i - front, tag), node)
-        left, level = i, 0
-        while (left >> level) & 1 and left - (<int64_t> 1 << level) >= front:
-            left -= <int64_t> 1 << level
-            slot = part_at(k, k.head, left - front, tag)
-            join_parts(k, how, node, slot, node)
-            put_part(k, slot, node)
-            level += 1
-    # and then, from right to left, the suffixes.
+        put_leaf(k, how, k.head, front, i, node)
     if end < k.split:
         k.fold_pages(end, k.after)
-    for m in range(end - 1, front - 1, -1):
-        level = highest_bit(end - m)
-        if m:
-            level = min(level, lowest_bit(m))
-        after = m + (<int64_t> 1 << level)
-        slot = part_at(k, k.head, m - front, tag)
-        if after < end:
-            join_parts(k, how, slot, slot, part_at(k, k.head, after - front, tag))
-        elif end < k.split:
-            join_parts(k, how, slot, slot, <PagePart*> k.after)
+    fold_leaves(k, how, k.head, front, end, <PagePart*> (k.after if end < k.split else NULL))
     if end < k.split and front & ((<int64_t> 1 << k.bits) - 1) == 0:
         k.fold_pages(front, k.head)    # its node may be larger than the page
+
+
+cdef inline void put_leaf(PagedKernel k, const Lift* how, char* parts, int64_t first, int64_t leaf,
+                          PagePart* node) noexcept nogil:
+    """Of the leaves from `first` on this one has come, whose partial is `node`: parts[i] becomes the
+    newest node that begins with leaf first + i. `node` is written."""
+    cdef PagePart* slot
+    cdef int64_t left = leaf
+    cdef int level = 0
+    put_part(k, part_at(k, parts, left - first, node), node)
+    while (left >> level) & 1 and left - (<int64_t> 1 << level) >= first:
+        left -= <int64_t> 1 << level
+        slot = part_at(k, parts, left - first, node)
+        join_parts(k, how, node, slot, node)
+        put_part(k, slot, node)
+        level += 1
+
+
+cdef inline void fold_leaves(PagedKernel k, const Lift* how, char* parts, int64_t first, int64_t end,
+                             const PagePart* after) noexcept nogil:
+    """From these nodes the suffixes of all leaves before `end`, and what comes after that; NULL: nothing."""
+    cdef PagePart* slot
+    cdef int64_t leaf, next
+    cdef int level
+    for leaf in range(end - 1, first - 1, -1):
+        level = highest_bit(end - leaf)
+        if leaf:
+            level = min(level, lowest_bit(leaf))
+        next = leaf + (<int64_t> 1 << level)
+        slot = part_at(k, parts, leaf - first, <PagePart*> after)
+        if next < end:
+            join_parts(k, how, slot, slot, part_at(k, parts, next - first, slot))
+        elif after != NULL:
+            join_parts(k, how, slot, slot, after)

@@ -7,11 +7,11 @@ than the answer (``docs/adr/0002``, ``docs/adr/0005``).
 from libc.stdint cimport INT64_MIN, int64_t
 from libc.string cimport memset
 
-from mta._core cimport MAX_OUTPUTS, ForestOps, Lowering, find_ops, make_lift
+from mta._core cimport MAX_OUTPUTS, Lowering, find_ops, make_lift
 from mta._halves cimport HalvesKernel
 from mta._kernel cimport Counter, Kernel
 from mta._monoids cimport (
-    FLOAT, Cell, Extreme, FloatSum, Lift, Moments, combine, float_key, identity, lift,
+    FLOAT, Cell, Extreme, Lift, Moments, combine, float_key, identity, lift,
 )
 from mta._paged cimport PagedKernel, step_pages
 
@@ -22,10 +22,6 @@ cdef class PagedForest(PagedKernel):
     monoid, source, nan : as those of ``Forest``
     wanted : list of (name, ddof), one per answer
     """
-
-    cdef Lift how
-    cdef const ForestOps* ops
-    cdef Lowering lowering
 
     def __cinit__(self, Counter counter, str monoid, str source, str nan, wanted):
         self.how = make_lift(monoid, source, nan)
@@ -45,22 +41,6 @@ cdef class PagedForest(PagedKernel):
 
     cdef bint counts_row(self, int64_t row) noexcept nogil:
         return self.scan.valid == NULL or self.scan.valid[row]
-
-
-cdef class PagedSums(PagedForest):
-    """sum and mean of floats, compensated (``docs/adr/0001``)."""
-
-    cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil:
-        return step_pages(self, &self.how, <FloatSum*> NULL, start, n, lo, hi)
-
-    cdef void clear(self, void* part) noexcept nogil:
-        identity(&self.how, <FloatSum*> part)
-
-    cdef void lift(self, void* part, int64_t row) noexcept nogil:
-        lift(&self.how, <FloatSum*> part, self.scan.values[row])    # of a null, 0
-
-    cdef void combine(self, void* out, const void* a, const void* b) noexcept nogil:
-        combine(&self.how, <FloatSum*> out, <const FloatSum*> a, <const FloatSum*> b)
 
 
 cdef class PagedExtremes(PagedForest):

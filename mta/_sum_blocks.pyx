@@ -16,8 +16,12 @@ from mta._core cimport (
 )
 from mta._exact cimport DD, two_sum
 from mta._kernel cimport Counter, Kernel, Scan
-from mta._monoids cimport SUM, Cell, FloatSum, Lift, Wanted
+from mta._monoids cimport Cell, FloatSum, Lift
 from mta._moves cimport is_steady, longest, run_end
+from mta._sum_blocks cimport (
+    BLOCK, STRETCH, TASKS, RowSums, Stretch, Sum, Sums, block_prefixes, block_suffixes, block_sums,
+    fill_up, join_sums, lower_parts, only_sums, stretch_nodes, stretch_prefixes, stretch_suffixes,
+)
 
 from mta._sums import check_wanted
 
@@ -32,40 +36,6 @@ cdef enum:
     TINY_ROWS = 8       # of a window that is added up where it is one of few
 
 
-cdef extern from "_sum_blocks.h":
-    # High and low parts apart: of blocks, and of their rows.
-    ctypedef struct Sums "mta_sums":
-        double* hi
-        double* lo
-    ctypedef struct RowSums "mta_row_sums":
-        double* hi
-        double* lo
-    ctypedef struct Sum "mta_sum":
-        double hi
-        double lo
-    ctypedef struct Stretch "mta_stretch":
-        double* hi
-        double* lo
-    enum:
-        BLOCK "MTA_SUM_BLOCK"
-        STRETCH "MTA_STRETCH"
-        TASKS "MTA_TASKS"
-    void block_sums "mta_block_sums"(const double** rows, double* hi, double* lo) nogil
-    void stretch_nodes "mta_stretch_nodes"(Stretch* n) nogil
-    void stretch_suffixes "mta_stretch_suffixes"(const Stretch* n, int first, int last, int split,
-                                                 const Sum* end, int64_t k, Sums* whole,
-                                                 Sums* after) nogil
-    void stretch_prefixes "mta_stretch_prefixes"(const Stretch* n, int split, int first, int last,
-                                                 const Sum* begin, int64_t k, Sums* before) nogil
-    void block_suffixes "mta_block_suffixes"(const double** rows, const Sums* whole, const Sums* after,
-                                             int64_t k, RowSums* out) nogil
-    void block_prefixes "mta_block_prefixes"(const double** rows, const Sums* before, int64_t k,
-                                             RowSums* out) nogil
-    void join_sums "mta_join_sums"(const RowSums* suffix, int64_t from_, const RowSums* prefix,
-                                   int64_t to, const int64_t* lo, const int64_t* hi, int64_t n,
-                                   bint steady, double* out, double* out_lo) nogil
-
-
 cdef extern from "_short_sums.h":
     ctypedef struct ShortSums "mta_short_sums":
         pass
@@ -77,14 +47,6 @@ cdef extern from "_short_sums.h":
     void short_answers "mta_short_answers"(const ShortSums* s, int64_t first, int64_t skew,
                                            const int64_t* lo, const int64_t* hi, int64_t n,
                                            bint steady, double* out, double* out_lo) nogil
-
-
-cdef extern from "_precise.h":
-    void lower_sums "mta_lower_sums"(const double* hi, const double* lo, int step, int64_t n,
-                                     double* out) nogil
-    void lower_means "mta_lower_means"(const double* hi, const double* lo, int step,
-                                       const int64_t* counts, const int64_t* first,
-                                       const int64_t* last, int64_t n, bint same, double* out) nogil
 
 
 cdef struct SumRun:
@@ -494,31 +456,14 @@ cdef void answer_one_run(const Scan* scan, BlockScan* b, int64_t start, const Su
                   b.hi + place, b.lo + place)
 
 
-cdef inline void fill_up(const double** rows, int n) noexcept nogil:
-    """Repeat the last block until there is a multiple of four."""
-    while n & 3:
-        rows[n] = rows[n - 1]
-        n += 1
-
-
 cdef int float_sums(const Scan* scan, BlockScan* b, Lowering lowering, const int64_t* counts,
                     int64_t start, int64_t n) except -1 nogil:
     """The answers start..start + n."""
-    cdef const Wanted* w
-    cdef int k
-    b.out = NULL
-    if lowering.n == 1 and lowering.wanted[0].what == SUM:
-        b.out = &lowering.wanted[0].out[start].f
+    b.out = only_sums(lowering, start)
+    if b.out != NULL:
         return block_scan_slide(scan, b, start, n)
     block_scan_slide(scan, b, start, n)
-    for k in range(lowering.n):
-        w = &lowering.wanted[k]
-        if w.what == SUM:
-            lower_sums(b.hi, b.lo, 1, n, &w.out[start].f)
-        else:
-            lower_means(b.hi, b.lo, 1, counts + start if counts != NULL else NULL,
-                        &scan.lo[start], &scan.hi[start], n,
-                        scan.steady and counts == NULL, &w.out[start].f)
+    lower_parts(lowering, scan, b.hi, b.lo, counts, start, n)
     return 0
 
 

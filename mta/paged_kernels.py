@@ -13,11 +13,11 @@ from mta._paged_halves import PagedHalves
 from mta._paged_kernels import (
     PagedExtremes,
     PagedPlaces,
-    PagedSums,
 )
 from mta._paged_lists import PagedLists
 from mta._paged_ranks import PagedRanks
 from mta._paged_spreads import SquaresKernel
+from mta._paged_sums import PagedSums
 from mta._paged_tallies import PagedTallies
 from mta._paged_user import PagedCompiledUser, PagedPythonUser
 from mta._sketch_kernel import SketchKernel
