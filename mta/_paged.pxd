@@ -1,18 +1,21 @@
 # cython: language_level=3
 """Kernels of windows whose rows are in pages; see ``_paged.pyx``."""
-from libc.stdint cimport int64_t
+from libc.stdint cimport INT64_MAX, int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from mta._core cimport MAX_LEVELS, highest_bit, lowest_bit
 from mta._kernel cimport CHUNK, Counter, Kernel
 from mta._monoids cimport Extreme, FloatSum, Lift, combine, identity, lift
+from mta._moves cimport run_end
 
 
 cdef enum:
     RUN = 64        # windows that are lowered at a time
     FEW_PAGES = 64  # that are given back at a time, at least
     LEVELS = 8      # that there are places for, at first; and how many more at a time
+    BLOCK_BITS = 4  # rows may come in as blocks of 16,
+    TURN = 64       # four of them in a turn
 
 
 cdef class GivenCounter(Counter):
@@ -73,6 +76,7 @@ cdef class PagedKernel(Kernel):
     cdef int fold_pages(self, int64_t front, char* out) noexcept nogil
     cdef int have_room(self, int64_t rows) except -1 nogil
     cdef int read(self, int64_t start, int64_t stop) except -1
+    cdef bint fill(self, int64_t front, int64_t end) noexcept nogil
 
     # What a subclass says: the monoid.
     cdef void clear(self, void* part) noexcept nogil
@@ -249,11 +253,12 @@ cdef inline int build_head(PagedKernel k, const Lift* how, PagePart* tag) except
     cdef int64_t front = k.front, end = min(((front >> k.bits) + 1) << k.bits, k.split)
     cdef bint is_here = k.base + front >= k.tail_first
     k.head_split = -1
-    k.have_room(end - front)
+    k.have_room(end - front + 3)    # some fill it four at a time
     if not is_here:
         with gil:
             k.read(k.base + front, k.base + end)
-    fill_head(k, how, tag, front, end)
+    if not k.fill(front, end):
+        fill_head(k, how, tag, front, end)
     if not is_here:
         with gil:
             k.bind(*k.tail)
@@ -307,3 +312,28 @@ cdef inline void fold_leaves(PagedKernel k, const Lift* how, char* parts, int64_
             join_parts(k, how, slot, slot, part_at(k, parts, next - first, slot))
         elif after != NULL:
             join_parts(k, how, slot, slot, after)
+
+
+# Many rows at a time, where windows move on by few: blocks are the leaves. What is left over takes the
+# way above.
+
+cdef inline int64_t turn_end(PagedKernel k, int64_t i, int64_t stop) noexcept nogil:
+    """After the last window that ends before a turn of rows more are inside. i: they can't come in as one,
+    as they are not there yet, or windows move on too fast, or about another split point."""
+    cdef int64_t end = k.base + k.back + TURN, split = k.split, mask = (<int64_t> 1 << BLOCK_BITS) - 1
+    if k.back & mask or split <= 0 or split & mask or k.bits <= BLOCK_BITS:
+        return i
+    if k.back + TURN >= split + (split & -split) or k.scan.hi[i] >= end or k.scan.hi[stop - 1] < end:
+        return i
+    stop = run_end(&k.scan, i, stop, INT64_MAX, end)
+    return stop if k.scan.lo[stop - 1] < k.base + split else i
+
+
+cdef inline int64_t general_end(PagedKernel k, int64_t i, int64_t stop) noexcept nogil:
+    """After the windows up to the end of a block, or for the rows of a turn; one at least."""
+    cdef int64_t left = -k.back & ((<int64_t> 1 << BLOCK_BITS) - 1)
+    cdef int64_t end = k.base + k.back + (left if left else <int64_t> TURN)
+    i += 1
+    while i < stop and k.scan.hi[i] <= end:
+        i += 1
+    return i

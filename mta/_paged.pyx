@@ -258,6 +258,10 @@ cdef class PagedKernel(Kernel):
         self.bind(columns, valid, first)
         return 0
 
+    cdef bint fill(self, int64_t front, int64_t end) noexcept nogil:
+        """Make `head` of these rows, which are bound. False: as it is made of any monoid."""
+        return False
+
     cdef int fold_pages(self, int64_t front, char* out) noexcept nogil:
         """The suffix from the beginning of a page, before the split."""
         cdef int64_t[MAX_LEVELS] start

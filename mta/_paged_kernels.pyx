@@ -11,9 +11,9 @@ from mta._core cimport MAX_OUTPUTS, Lowering, find_ops, make_lift
 from mta._halves cimport HalvesKernel
 from mta._kernel cimport Counter, Kernel
 from mta._monoids cimport (
-    FLOAT, Cell, Extreme, Lift, Moments, combine, float_key, identity, lift,
+    FLOAT, Cell, Lift, Moments, combine, float_key, identity, lift,
 )
-from mta._paged cimport PagedKernel, step_pages
+from mta._paged cimport PagedKernel
 
 
 cdef class PagedForest(PagedKernel):
@@ -41,25 +41,6 @@ cdef class PagedForest(PagedKernel):
 
     cdef bint counts_row(self, int64_t row) noexcept nogil:
         return self.scan.valid == NULL or self.scan.valid[row]
-
-
-cdef class PagedExtremes(PagedForest):
-    """min and max."""
-
-    cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil:
-        return step_pages(self, &self.how, <Extreme*> NULL, start, n, lo, hi)
-
-    cdef void clear(self, void* part) noexcept nogil:
-        identity(&self.how, <Extreme*> part)
-
-    cdef void lift(self, void* part, int64_t row) noexcept nogil:
-        if self.counts_row(row):
-            lift(&self.how, <Extreme*> part, self.scan.values[row])
-        else:
-            identity(&self.how, <Extreme*> part)
-
-    cdef void combine(self, void* out, const void* a, const void* b) noexcept nogil:
-        combine(&self.how, <Extreme*> out, <const Extreme*> a, <const Extreme*> b)
 
 
 cdef class FoldedSpreads(PagedForest):

@@ -13,7 +13,9 @@ from mta._core cimport lowest_bit
 from mta._kernel cimport Counter
 from mta._monoids cimport Cell, FloatSum, combine, identity, lift
 from mta._moves cimport is_steady, run_end
-from mta._paged cimport answer_windows, begin_step, fold_leaves, insert_node, put_leaf
+from mta._paged cimport (
+    BLOCK_BITS, TURN, answer_windows, begin_step, fold_leaves, general_end, insert_node, put_leaf, turn_end,
+)
 from mta._paged_kernels cimport PagedForest
 from mta._sum_blocks cimport (
     BLOCK, TASKS, RowSums, Sums, block_prefixes, block_suffixes, block_sums, fill_up, join_sums,
@@ -22,8 +24,6 @@ from mta._sum_blocks cimport (
 
 
 cdef enum:
-    BLOCK_BITS = 4
-    TURN = 64           # rows that come in at a time: four blocks
     MOST = 256          # windows that are joined at a time
 
 
@@ -95,36 +95,14 @@ cdef class PagedSums(PagedForest):
         cdef int64_t i = start, next
         begin_step(self, start, lo, hi)
         while i < start + n:
-            next = self.turn_end(i, start + n)
+            next = turn_end(self, i, start + n)
             if next > i:
                 self.take_turn(&turn, i, next)
             else:
-                next = self.general_end(i, start + n)
+                next = general_end(self, i, start + n)
                 answer_windows(self, &self.how, <FloatSum*> NULL, i, next - i)
             i = next
         return -1
-
-    cdef int64_t turn_end(self, int64_t i, int64_t stop) noexcept nogil:
-        """After the last window that ends before 64 more rows are inside; i: the general way is to be
-        taken, as they are not there yet, or windows move on too fast, or about another split point."""
-        cdef const int64_t* lo = self.scan.lo
-        cdef const int64_t* hi = self.scan.hi
-        cdef int64_t end = self.base + self.back + TURN, split = self.split
-        if self.back & (BLOCK - 1) or split <= 0 or split & (BLOCK - 1) or self.bits <= BLOCK_BITS:
-            return i
-        if self.back + TURN >= split + (split & -split) or hi[i] >= end or hi[stop - 1] < end:
-            return i
-        stop = run_end(&self.scan, i, stop, INT64_MAX, end)
-        return stop if lo[stop - 1] < self.base + split else i
-
-    cdef int64_t general_end(self, int64_t i, int64_t stop) noexcept nogil:
-        """After the windows up to the end of a block, or for 64 rows; one at least."""
-        cdef int64_t left = -self.back & (BLOCK - 1)
-        cdef int64_t end = self.base + self.back + (left if left else <int64_t> TURN)
-        i += 1
-        while i < stop and self.scan.hi[i] <= end:
-            i += 1
-        return i
 
     cdef int take_turn(self, Turn* turn, int64_t i, int64_t stop) except -1 nogil:
         """64 rows come in, and the windows [i, stop) are answered."""

@@ -9,11 +9,9 @@ from mta._kernel import Counter, Kernel
 from mta._leaving import LeavingFloats, LeavingInts, LeavingKernel
 from mta._paged import PagedKernel
 from mta._paged_distinct import PagedDistinct
+from mta._paged_extremes import PagedExtremes
 from mta._paged_halves import PagedHalves
-from mta._paged_kernels import (
-    PagedExtremes,
-    PagedPlaces,
-)
+from mta._paged_kernels import PagedPlaces
 from mta._paged_lists import PagedLists
 from mta._paged_ranks import PagedRanks
 from mta._paged_spreads import SquaresKernel

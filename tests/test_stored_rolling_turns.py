@@ -1,4 +1,4 @@
-"""Sums over pages, 64 rows at a time: what the stream in memory answers, to the last bit."""
+"""Sums and extremes over pages, 64 rows at a time: what the stream in memory answers, to the last bit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def rows_of(seed, spikes, nulls, gaps):
         t[rng.integers(ROWS) :] += 5000
     cuts = rng.integers(1, ROWS - 50, rng.integers(0, 12)).tolist()
     cuts += [c + n for c in cuts[:2] for n in range(1, rng.integers(2, 40))]
-    return {"t": t, "x": x}, sorted({0, ROWS, *cuts})
+    i = np.ma.masked_array(rng.integers(-(2**62), 2**62, ROWS), x.mask)
+    return {"t": t, "x": x, "i": i}, sorted({0, ROWS, *cuts})
 
 
 windows = st.one_of(
@@ -42,7 +43,15 @@ windows = st.one_of(
     st.builds(mta.rolling, st.integers(40, ROWS), every=st.integers(2, 200)),
     st.just(mta.rolling(None)),
 )
-AGGREGATES = {"s": agg.sum("x"), "m": agg.mean("x")}
+AGGREGATES = {
+    "s": agg.sum("x"),
+    "m": agg.mean("x"),
+    "high": agg.max("x"),
+    "low": agg.min("x", nan="skip"),
+    "greatest": agg.max("x", nan="greatest"),
+    "int": agg.min("i"),
+    "high int": agg.max("i"),
+}
 
 
 @given(
@@ -50,10 +59,11 @@ AGGREGATES = {"s": agg.sum("x"), "m": agg.mean("x")}
     seed=st.integers(0, 2**32 - 1),
     made=st.tuples(st.booleans(), st.booleans(), st.booleans()),
     block=st.sampled_from([300, 600, 1000, 2000, 5000]),
-    names=st.sampled_from([["s"], ["m"], ["s", "m"]]),
+    names=st.sampled_from([["s"], ["m"], ["s", "m"]])
+    | st.lists(st.sampled_from([*AGGREGATES]), min_size=1, max_size=3, unique=True),
     reopened=st.integers(0, 3),
 )
-def test_sums_of_any_stream(window, seed, made, block, names, reopened):
+def test_any_stream(window, seed, made, block, names, reopened):
     data, cuts = rows_of(seed, *made)
     spec = window.agg(**{name: AGGREGATES[name] for name in names})
     plain, store = spec.stream(), MemoryStore()
@@ -79,5 +89,7 @@ def assert_same(got, want):
 
 def bits(values):
     """All NaN, and null, are one."""
-    filled = np.ma.filled(values, np.nan)
-    return np.where(np.isnan(filled), np.nan, filled).tobytes()
+    mask = np.ma.getmaskarray(values)
+    if values.dtype.kind == "f":
+        mask = mask | np.isnan(np.ma.getdata(values))
+    return mask.tobytes(), np.where(mask, 0, np.ma.getdata(values)).tobytes()
