@@ -63,7 +63,8 @@ class ArrowFrame(Frame):
 
     @staticmethod
     def join(data: list[Any]) -> Any:
-        return pa.concat_tables(data)
+        # A column of nulls takes the type of the others.
+        return pa.concat_tables(data, promote_options="default")
 
     @staticmethod
     def take_native(native: Any, rows: NDArray[np.int64]) -> Any:
@@ -73,6 +74,10 @@ class ArrowFrame(Frame):
     def join_natives(old: Any, new: Any) -> Any:
         joined = pa.chunked_array([*_chunked(old).chunks, *_chunked(new).chunks])
         return joined if joined.num_chunks < 64 else pa.chunked_array([_one_array(joined)])
+
+    @staticmethod
+    def nulls_like(native: Any, count: int) -> Any:
+        return pa.nulls(count, native.type)
 
     @staticmethod
     def list_native(native: Any, rows: NDArray[np.int64]) -> list[Any]:
@@ -230,8 +235,8 @@ def arrow_answer(answer: Answer) -> Any:
     if like is None or like.dtype is None:
         return array
     dtype = _plain_type(like.dtype)
-    if pa.types.is_null(dtype):
-        return pa.nulls(len(array))
+    if pa.types.is_null(dtype):  # of a column that had only nulls at first, and then others
+        return pa.nulls(len(array)) if array.null_count == len(array) else array
     if like.kind == "date" and like.unit == "d":
         array = array.cast(pa.int32())
     return array.cast(dtype)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 
 from mta.errors import SnapshotError
-from mta.frames import Frame, open_frame
+from mta.frames import TIME_UNITS, Frame, open_frame
+
+_APART = b"mta: apart"  # columns of pandas that come last
 
 
 def frame_bytes(frame: Frame) -> bytes:
@@ -69,10 +72,19 @@ def _numpy_to_arrow(pa: Any, data: dict[str, Any]) -> Any:
     arrays, fields = [], []
     for name, values in data.items():
         mask = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
-        array = pa.array(np.asarray(values), mask=mask, from_pandas=False)
+        array = pa.array(_told_by_arrow(np.asarray(values)), mask=mask, from_pandas=False)
         arrays.append(array)
         fields.append(pa.field(name, array.type, metadata={b"numpy": values.dtype.str.encode()}))
     return pa.table(arrays, schema=pa.schema(fields))
+
+
+def _told_by_arrow(values: Any) -> Any:
+    """The same values in a type that Arrow has: its times have no units of years or of 25 s."""
+    dtype = values.dtype.newbyteorder("=")
+    if dtype.kind in "mM":
+        unit, step = np.datetime_data(dtype)
+        dtype = dtype if step == 1 and unit in TIME_UNITS else np.dtype(f"{dtype.kind}8[s]")
+    return values.astype(dtype, copy=False)
 
 
 def _numpy_from_arrow(table: Any) -> dict[str, Any]:
@@ -97,11 +109,37 @@ def _filled(column: Any, dtype: np.dtype[Any]) -> Any:
     return np.array([empty if x is None else x for x in column.to_pylist()])
 
 
+def _pandas_to_arrow(pa: Any, data: Any) -> Any:
+    """Columns that pandas would give another type, which are those that Arrow holds and objects,
+    come last, and the metadata say where they were."""
+    import pandas as pd
+
+    arrow = [isinstance(dtype, pd.ArrowDtype) for dtype in data.dtypes]
+    apart = np.flatnonzero(np.array(arrow, bool) | (data.dtypes == object).to_numpy())
+    table = pa.Table.from_pandas(data.iloc[:, np.setdiff1d(np.arange(data.shape[1]), apart)])
+    for place in apart:
+        column = data.iloc[:, place]
+        array = column.array.__arrow_array__() if arrow[place] else _objects_as_arrow(pa, column)
+        table = table.append_column(str(data.columns[place]), array)
+    told = [[int(place), bool(arrow[place])] for place in apart]
+    return table.replace_schema_metadata({**table.schema.metadata, _APART: json.dumps(told)})
+
+
+def _objects_as_arrow(pa: Any, column: Any) -> Any:
+    values = column.to_numpy()
+    try:
+        return pa.array(values, from_pandas=False)
+    except (pa.ArrowException, TypeError):  # NaN among texts, say, which pandas takes for null
+        return pa.array(values, from_pandas=True)
+
+
 def _pandas_from_arrow(table: Any) -> Any:
     import pandas as pd
     import pyarrow.compute as pc
 
-    frame = table.to_pandas()
+    apart = json.loads((table.schema.metadata or {}).get(_APART, b"[]"))
+    rest = table.num_columns - len(apart)
+    frame = table.select(range(rest)).to_pandas()
     for name in frame.columns:
         if isinstance(frame[name].array, pd.arrays.FloatingArray):
             # pandas takes NaN for null there; it is a value.
@@ -109,6 +147,11 @@ def _pandas_from_arrow(table: Any) -> Any:
             values = pc.fill_null(column, 0.0).to_numpy()
             floats = pd.arrays.FloatingArray(values.copy(), column.is_null().to_numpy())
             frame[name] = floats.astype(frame[name].dtype)
+    for (place, arrow), name in zip(apart, table.column_names[rest:], strict=True):
+        column = table.column(name)
+        objects = None if arrow else np.array([*column.to_pylist(), None], object)[:-1]
+        values = pd.arrays.ArrowExtensionArray(column) if arrow else pd.Index(objects, dtype=object)
+        frame.insert(place, name, pd.Series(values, frame.index))
     return frame
 
 
@@ -121,7 +164,7 @@ def _polars_from_arrow(table: Any) -> Any:
 _TO_ARROW: dict[str, Any] = {
     "ArrowFrame": lambda pa, data: data,
     "NumpyFrame": _numpy_to_arrow,
-    "PandasFrame": lambda pa, data: pa.Table.from_pandas(data),
+    "PandasFrame": _pandas_to_arrow,
     "PolarsFrame": lambda pa, data: data.to_arrow(),
 }
 _FROM_ARROW: dict[str, Any] = {

@@ -82,6 +82,10 @@ class NumpyFrame(Frame):
         return native[rows]
 
     @staticmethod
+    def nulls_like(native: Any, count: int) -> Any:
+        return np.full(count, None)
+
+    @staticmethod
     def list_native(native: Any, rows: NDArray[np.int64]) -> list[Any]:
         values: list[Any] = native[rows].tolist()
         return values

@@ -74,11 +74,24 @@ class PandasFrame(Frame):
 
     @staticmethod
     def join(data: list[Any]) -> pd.DataFrame:
-        return pd.concat(data)
+        joined = pd.concat(data)
+        for place in np.flatnonzero(joined.dtypes == object):
+            name = joined.columns[place]
+            parts = [frame[name] for frame in data if list(frame.columns).count(name) == 1]
+            if len(parts) == len(data):
+                joined.isetitem(place, _join_objects(parts, joined[name]))
+        return joined
 
     @staticmethod
     def join_natives(old: Any, new: Any) -> Any:
-        return pd.concat([pd.Series(old), pd.Series(new)], ignore_index=True).array
+        parts = [pd.Series(old), pd.Series(new)]
+        return _join_objects(parts, pd.concat(parts, ignore_index=True)).array
+
+    @staticmethod
+    def nulls_like(native: Any, count: int) -> Any:
+        if isinstance(native.dtype, np.dtype):
+            return pd.array(np.full(count, None), native.dtype)
+        return native.take(np.full(count, -1), allow_fill=True)
 
     @staticmethod
     def list_native(native: Any, rows: NDArray[np.int64]) -> list[Any]:
@@ -106,6 +119,19 @@ class PandasFrame(Frame):
         arrow = any(isinstance(dtype, pd.ArrowDtype) for dtype in self.data.dtypes)
         columns = {a.name: _arrow_answer(a) if arrow else _answer(a) for a in answers}
         return pd.DataFrame(columns, index=index, copy=False)
+
+
+def _join_objects(parts: list[Any], joined: Any) -> Any:
+    """What pandas has joined; but where it has made objects of texts, their nulls, which there are
+    NaN, that is a value, are None."""
+    texts = [isinstance(part.dtype, (pd.StringDtype, pd.CategoricalDtype)) for part in parts]
+    if joined.dtype != object or not any(texts):
+        return joined
+    objects = [part.to_numpy(object) for part in parts]
+    for part, text, values in zip(parts, texts, objects, strict=True):
+        if text:
+            values[part.isna().to_numpy()] = None
+    return pd.Series(np.concatenate(objects), joined.index, object, joined.name)
 
 
 def _plain_or_other(name: str, series: Any) -> Column:
@@ -158,7 +184,7 @@ def _arrow_answer(answer: Answer) -> Any:
     if like is not None and isinstance(like.dtype, pd.ArrowDtype):
         native = like.native.__arrow_array__() if like.native is not None else None
         like = replace(_with_dtype(like, like.dtype.pyarrow_dtype), native=native)
-    elif like is not None and (like.unit is not None or like.native is not None):
+    elif like is not None:  # a column of NumPy's, or of pandas' own, beside those of Arrow
         return _answer(answer)
     return pd.arrays.ArrowExtensionArray(arrow_answer(replace(answer, like=like)))
 

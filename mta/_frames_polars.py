@@ -87,7 +87,13 @@ class PolarsFrame(Frame):
 
     @staticmethod
     def join(data: list[Any]) -> Any:
-        return pl.concat(data)
+        schemas = [frame.schema for frame in data]
+        known = {n: t for schema in schemas for n, t in schema.items() if t != pl.Null}
+        # A column of nulls takes the type of the others.
+        return pl.concat(
+            frame.cast({n: known[n] for n, t in schema.items() if t == pl.Null and n in known})
+            for frame, schema in zip(data, schemas, strict=True)
+        )
 
     @staticmethod
     def take_native(native: Any, rows: NDArray[np.int64]) -> Any:
@@ -96,6 +102,10 @@ class PolarsFrame(Frame):
     @staticmethod
     def join_natives(old: Any, new: Any) -> Any:
         return pl.concat([old, new])
+
+    @staticmethod
+    def nulls_like(native: Any, count: int) -> Any:
+        return pl.Series(native.name, [None] * count, native.dtype)
 
     @staticmethod
     def list_native(native: Any, rows: NDArray[np.int64]) -> list[Any]:
@@ -153,7 +163,8 @@ def _series(answer: Answer) -> pl.Series:
         return _objects(answer)
     series = _plain_series(answer)
     like = answer.like
-    if like is not None:
+    # (Of a column that had only nulls at first, and then others, the type is that of the values.)
+    if like is not None and (like.dtype != pl.Null or series.null_count() == len(series)):
         series = (series.cast(pl.Int32) if like.kind == "date" else series).cast(like.dtype)
     return series
 

@@ -211,6 +211,11 @@ class Frame:
         raise NotImplementedError
 
     @staticmethod
+    def nulls_like(native: Any, count: int) -> Any:
+        """So many nulls as values of such a column."""
+        raise NotImplementedError
+
+    @staticmethod
     def list_native(native: Any, rows: NDArray[np.int64]) -> list[Any]:
         """The values at these places as Python objects."""
         raise NotImplementedError

@@ -22,7 +22,7 @@ from mta.frames import Answer, Frame, open_frame
 from mta.open_windows import OpenWindows, Revisions, WindowAxis, later
 from mta.periodic import Landmark
 from mta.plan import Plan, check_types
-from mta.push import NO_ROWS, key_values
+from mta.push import NO_ROWS, fitted, key_values
 from mta.slider import AnswerOverflowError, reordered
 
 
@@ -49,7 +49,12 @@ class OpenRows(OpenWindows):
         self.kept = Kept(frame.select(self.names), NO_ROWS)
 
     def prepare(self, frame: Frame, ts: Ints) -> Kept:
-        check_types(self.plan, {name: frame.column(name) for name in self.plan.columns})
+        columns = {name: frame.column(name) for name in (*self.spec.by, *self.plan.columns)}
+        check_types(self.plan, {name: columns[name] for name in self.plan.columns})
+        for name, column in columns.items():
+            first = self.frame.column(name)
+            if first.kind != "null":
+                fitted(column, first, frame)
         data = frame.select(self.names)
         if len(self.kept.ts):
             empty = open_frame(data).take(NO_ROWS)

@@ -157,7 +157,7 @@ class StoredPanes(PaneRows, OpenWindows):
             elif name == SEQ:
                 more[name] = np.arange(self.numbered, self.numbered + len(ts))
             else:
-                column = fitted(frame.column(name[2:]), self.types[name[2:]])
+                column = fitted(frame.column(name[2:]), self.types[name[2:]], frame)
                 assert column.values is not None
                 more[name] = np.ascontiguousarray(column.values).view(np.int64)
         self.numbered += len(ts)

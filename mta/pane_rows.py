@@ -130,7 +130,7 @@ class PaneRows:
         """All errors that rows can have are raised here."""
         columns = {name: frame.column(name) for name in self.plan.columns}
         check_types(self.plan, columns)
-        fit = {name: fitted(column, self.types[name]) for name, column in columns.items()}
+        fit = {name: fitted(column, self.types[name], frame) for name, column in columns.items()}
         chunk = self.coders.chunk(frame, fit)
         buckets, repeats = self.buckets_of(ts)
         feeds = [np.ascontiguousarray(chunk.feeds[feed]) for feed in self.measures.feeds]

@@ -329,8 +329,9 @@ def check_ticks(spec: Spec, ticks: Ticks, first: Ticks | None) -> None:
         )
 
 
-def fitted(column: Column, like: Column | None) -> Column:
-    """The column in the type of the first push: nulls of any type fit, whole numbers fit floats.
+def fitted(column: Column, like: Column | None, frame: Frame) -> Column:
+    """The column of a frame in the type of the first push: nulls of any type fit, whole numbers fit
+    floats.
 
     Raises
     ------
@@ -339,11 +340,11 @@ def fitted(column: Column, like: Column | None) -> Column:
     """
     if like is None or (column.kind, column.unit) == (like.kind, like.unit):
         return column
-    if column.kind == "null" and column.values is not None and like.values is not None:
+    if column.kind == "null" and column.values is not None:
+        if like.values is None:
+            nulls = frame.nulls_like(like.native, len(column.values))
+            return replace(like, valid=column.valid, native=nulls)
         return replace(like, values=column.values.astype(like.values.dtype), valid=column.valid)
-    if column.kind == "null" and isinstance(like.native, np.ndarray):
-        nulls = np.full(len(column.values), None) if column.values is not None else None
-        return replace(like, valid=column.valid, native=nulls)
     if like.kind in ("float", "null") and column.numeric and column.values is not None:
         floats = column.values.astype(np.float64)
         wrong = np.flatnonzero(floats.astype(column.values.dtype) != column.values)

@@ -471,9 +471,10 @@ def taken_answer(
 
 def join_answers(parts: list[Answer], frame: Frame) -> Answer:
     """The answers of several runs, one after the other."""
-    like = parts[0].like
     if len(parts) == 1:
         return parts[0]
+    parts = _told_alike(parts, frame)
+    like = parts[0].like
     one_column = all(p.like is like for p in parts)
     if parts[0].rows and like is not None and not one_column:
         natives = [frame.take_native(p.like.native, p.values) for p in parts if p.like is not None]
@@ -490,6 +491,19 @@ def join_answers(parts: list[Answer], frame: Frame) -> Answer:
     lengths = [p.lengths for p in parts if p.lengths is not None]
     joined = np.concatenate(lengths) if lengths else None
     return replace(parts[0], values=values, valid=valid, like=like, lengths=joined)
+
+
+def _told_alike(parts: list[Answer], frame: Frame) -> list[Answer]:
+    """Where some are values of a column and others of nothing but nulls, which is of no type, these
+    as nulls of that column."""
+    told = next((p.like for p in parts if p.rows), None)
+    if told is None or all(p.rows for p in parts):
+        return parts
+    like = replace(told, native=frame.nulls_like(told.native, 1))
+    return [
+        p if p.rows else replace(p, values=np.zeros(len(p.values), np.int64), like=like, rows=True)
+        for p in parts
+    ]
 
 
 def reordered(answer: Answer, places: NDArray[np.int64]) -> Answer:

@@ -279,7 +279,7 @@ class RollingStream(PushedStream[Rolling]):
         known = self.types
         if any(known.get(n) is None or not _alike(c, known[n]) for n, c in columns.items()):
             check_types(self.plan, columns)
-            columns = {name: fitted(column, known.get(name)) for name, column in columns.items()}
+            columns = {n: fitted(column, known.get(n), frame) for n, column in columns.items()}
             if frame.rows:
                 self.types = {**{n: c.slice(0, 0) for n, c in columns.items()}, **known}
         try:

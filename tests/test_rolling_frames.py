@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import datetime as dt
 import math
 from concurrent.futures import ThreadPoolExecutor
@@ -338,6 +339,30 @@ def test_object_columns_of_pandas_and_numpy():
     ]  # fmt: skip
     floats = {"x": np.array([1.5, None, 2, math.nan], dtype=object)}
     assert [r["n"] for r in read(mta.rolling(None).agg(n=agg.count("x"))(floats))] == [1, 1, 2, 3]
+
+
+@pytest.mark.parametrize("make", [mta.rolling(2), mta.tumbling("9i", on="t")])
+@pytest.mark.parametrize(
+    "name", ["t", "small", "flag", "x", "nullable", "maybe", "objects", "text"]
+)
+def test_columns_of_numpy_beside_those_of_arrow(name, make):
+    columns = {
+        "t": np.array([1, 2, 3]),
+        "arrow": pd.array([1, None, 3], dtype="int64[pyarrow]"),
+        "small": np.array([1, 2, 3], "int8"),
+        "flag": np.array([True, False, True]),
+        "x": np.array([1, 2, math.nan], "float32"),
+        "nullable": pd.array([1, None, 2], dtype="Int8"),
+        "maybe": pd.array([True, None, False], dtype="boolean"),
+        "objects": pd.Series([1, None, 2], dtype=object),
+        "text": ["a", None, "b"],
+    }
+    aggs = {"last": agg.last(name), "all": agg.list(name), "mode": agg.mode(name)}
+    mixed, plain = pd.DataFrame(columns), pd.DataFrame(columns).drop(columns="arrow")
+    by = {} if make.over_rows else {"by": (name,)}
+    spec = dataclasses.replace(make, **by).agg(**aggs)
+    pd.testing.assert_frame_equal(spec(mixed)[["last", "mode"]], spec(plain)[["last", "mode"]])
+    assert list(map(list, spec(mixed)["all"])) == list(map(list, spec(plain)["all"])) or name == "x"
 
 
 def test_nan_and_null_of_nullable_pandas_are_told_apart():

@@ -1,0 +1,152 @@
+"""What streams keep of frames that are pushed: put together, and as the bytes of a snapshot."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import mta
+from kinds import build, read
+from mta import agg
+from mta._frames_bytes import bytes_frame, frame_bytes
+from mta.errors import DataError
+from mta.frames import open_frame
+from oracle import NULL_OR_NAN
+
+KINDS = ("dict", "pandas", "pandas-nullable", "pandas-arrow", "polars", "pyarrow")
+DECIMAL = pd.ArrowDtype(pa.decimal128(10, 2))
+PANDAS = {
+    "integers as objects": pd.Series([1, None, 2], dtype=object),
+    "texts as objects": pd.Series(["a", None, "b"], dtype=object),
+    "NaN as an object": pd.Series([1.5, None, float("nan")], dtype=object),
+    "nulls as objects": pd.Series([None, None, None], dtype=object),
+    "texts": pd.Series(["a", None, "b"], dtype="str"),
+    "texts with NA": pd.Series(["a", None, "b"], dtype="string"),
+    "Arrow's texts": pd.Series(["a", None, "b"], dtype=pd.ArrowDtype(pa.string())),
+    "decimals": pd.Series([decimal.Decimal("1.5"), None, None], dtype=DECIMAL),
+    "codes": pd.Series(["a", None, "b"], dtype=pd.ArrowDtype(pa.dictionary(pa.int8(), pa.string()))),
+    "categories": pd.Series(pd.Categorical(["a", None, "b"], ["b", "a"], ordered=True)),
+    "integers": pd.Series([1, None, 2], dtype="Int64"),
+    "floats": pd.Series([1.0, float("nan"), None], dtype="float64"),
+    "times": pd.to_datetime(pd.Series(["2024-01-01", None, "2024-01-02"])).dt.tz_localize("Asia/Tokyo"),
+}  # fmt: skip
+NUMPY = {
+    "bytes the other way": np.array([1, 2**20], ">i4"),
+    "years": np.array(["2024", "NaT"], "M8[Y]"),
+    "steps of 25 s": np.array(["2024-01-01T00:00:25", "1969-12-31T23:59:35"], "M8[25s]"),
+    "hours": np.array([3, -5], "m8[h]"),
+}
+
+
+@pytest.mark.parametrize("name", PANDAS)
+def test_pandas_columns_come_back_from_bytes_with_their_types(name):
+    given = PANDAS[name]
+    frame = pd.DataFrame({"n": [1, 2, 3], "x": given, "y": given}).set_index(pd.Index([5, 5, 6]))
+    back = bytes_frame(frame_bytes(open_frame(frame))).data
+    pd.testing.assert_frame_equal(back, frame)
+    kinds = [[type(v) for v in column.tolist()] for column in (back["x"], given)]
+    assert kinds[0] == kinds[1]
+
+
+@pytest.mark.parametrize("name", NUMPY)
+def test_numpy_arrays_come_back_from_bytes_with_their_types(name):
+    back = bytes_frame(frame_bytes(open_frame({"x": NUMPY[name]}))).data["x"]
+    assert back.dtype == NUMPY[name].dtype
+    assert back.astype(str).tolist() == NUMPY[name].astype(str).tolist()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("texts", [("string", "string"), ("string", "category")])
+def test_null_is_one_key_over_a_snapshot_and_whatever_its_pushes_hold(kind, texts):
+    if kind in ("polars", "pyarrow") and texts[1] == "category":
+        texts = ("string", "string")  # one schema has one type of text
+    spec = mta.tumbling("10i", on="ts", by="k").watermark(delay="50i")
+    spec = spec.agg(n=agg.count_all(), texts=agg.list("k"))
+    op = spec.stream()
+    for keys in (["a", None], [None], ["b", None]):
+        for text in texts:
+            op.push(build(kind, {"ts": ("int64", [1] * len(keys)), "k": (text, keys)}))
+        op = spec.stream(op.to_bytes())
+    got = sorted((row["n"], row["texts"]) for row in read(op.finish()))
+    assert got == [(2, ["a"] * 2), (2, ["b"] * 2), (6, [])]
+
+
+@pytest.mark.parametrize("as_frame", [dict, pd.DataFrame, pl.DataFrame, pa.table])
+@pytest.mark.parametrize(
+    "keys", [[None, "a", "b", "a"], ["a", None, None, "b"], [None, None, "a", "b"]]
+)
+def test_windows_answered_together_may_have_only_nulls_or_texts(as_frame, keys):
+    spec = mta.tumbling("10i", on="ts", by="k").watermark(delay="0i")
+    op = spec.agg(last=agg.last("k"), texts=agg.list("k")).stream()
+    got = []
+    for rows in (slice(0, 1), slice(1, 2), slice(2, 4)):
+        ts, k = np.array([1, 11, 21, 31])[rows], np.array(keys, object)[rows]
+        plain = as_frame in (dict, pd.DataFrame)
+        got += read(op.push(as_frame({"ts": ts, "k": k} if plain else {"ts": ts, "k": k.tolist()})))
+    got += read(op.finish())
+    assert [None if row["k"] is NULL_OR_NAN else row["k"] for row in got] == keys
+    assert [row["texts"] for row in got] == [[] if key is None else [key] for key in keys]
+
+
+@pytest.mark.parametrize("windows", [mta.rolling("9i", on="ts"), mta.tumbling("9i", on="ts")])
+@pytest.mark.parametrize("as_frame", [dict, pd.DataFrame, pl.DataFrame, pa.table])
+def test_a_first_push_of_nulls_leaves_the_type_open(as_frame, windows):
+    op = windows.watermark(delay="9i").agg(top=agg.max("x"), all=agg.list("x")).stream()
+    nulls = np.array([None], object) if as_frame in (dict, pd.DataFrame) else [None]
+    got = read(op.push(as_frame({"ts": [1], "x": nulls})))
+    got += read(op.push(as_frame({"ts": [2, 3], "x": [5, 7]})))
+    got += read(op.finish())
+    assert (got[-1]["top"], got[-1]["all"]) == (7, [5, 7])
+
+
+@pytest.mark.parametrize("windows", [mta.rolling("9i", on="ts"), mta.tumbling("9i", on="ts")])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_later_push_of_nulls_fits_any_type(kind, windows):
+    spec = windows.watermark(delay="0i").agg(text=agg.last("k"), top=agg.max("x"))
+    op, got = spec.stream(), []
+    for ts, k, x in (([1], ["a"], [3]), ([2], [None], [None]), ([10], ["b"], [1])):
+        columns = {"ts": ("int64", ts), "k": ("string", k), "x": ("int64", x)}
+        if k == [None]:
+            nulls = np.array([None], object)
+            frame = {"dict": dict, "polars": pl.DataFrame, "pyarrow": pa.table}.get(
+                kind, pd.DataFrame
+            )
+            plain = kind in ("polars", "pyarrow")
+            more = {"k": [None], "x": [None]} if plain else {"k": nulls, "x": nulls}
+            got += read(op.push(frame({"ts": np.array(ts), **more})))
+        else:
+            got += read(op.push(build(kind, columns)))
+    got += read(op.finish())
+    assert (got[0]["text"], got[0]["top"]) == ("a", 3)
+    assert (got[-1]["text"], got[-1]["top"]) == ("b", 1)
+
+
+@pytest.mark.parametrize("windows", [mta.rolling("9i", on="ts"), mta.tumbling("9i", on="ts")])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [(("int64", [2**53 + 1]), ("float64", [0.5])), (("int64", [1]), ("string", ["a"])),
+     (("string", ["a"]), ("int64", [1])), (("bool", [True]), ("int64", [2])),
+     (("float64", [0.5]), ("int64", [2**53 + 1]))],
+)  # fmt: skip
+def test_a_column_keeps_its_type_over_pushes(kind, windows, first, then):
+    spec = windows.watermark(delay="0i").agg(last=agg.last("x"))
+    op = spec.stream(plan="rows") if isinstance(spec, mta.Hopping) else spec.stream()
+    op.push(build(kind, {"ts": ("int64", [1]), "x": first}))
+    with pytest.raises(DataError, match=r"column 'x'"):
+        op.push(build(kind, {"ts": ("int64", [2]), "x": then}))
+    assert [row["last"] for row in read(op.finish())] == first[1]
+
+
+def test_dates_as_objects_are_kept_as_dates():
+    op = mta.tumbling("2d", on="day").watermark(delay="9d").agg(last=agg.last("day")).stream()
+    for day in (1, 2):
+        op.push(pd.DataFrame({"day": pd.Series([dt.date(2024, 1, day)], dtype=object)}))
+        op = op.spec.stream(op.to_bytes())
+    assert op.finish()["last"].astype(str).tolist()[-1].startswith("2024-01-02")
