@@ -187,6 +187,7 @@ class StoredPanes(PaneRows, OpenWindows):
         if not len(at):
             return
         some = rows.take(at)
+        self.newest = some.newest if self.newest is None else max(self.newest, some.newest)
         late = some.buckets < self.bound
         if late.any() and not self.endless:  # (there, all that has come is in all that follows)
             self.behind = self.behind or Behind(self.records)
@@ -197,7 +198,6 @@ class StoredPanes(PaneRows, OpenWindows):
         self.fresh.add(some, self.rows)
         if isinstance(self.records, RowRecords) and not self.single:
             self.out.wait(self.rows.of_rows(some))
-        self.newest = some.newest if self.newest is None else max(self.newest, some.newest)
 
     # --------------------------------------------------------------------- windows that end
 

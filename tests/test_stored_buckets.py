@@ -162,3 +162,16 @@ def test_advance_and_sources_and_late_rows_are_as_in_memory():
     with pytest.raises(DataError, match="late"):
         strict.push(part(rows, 0, 2000))
     assert strict.state() == before
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_rows_newer_than_all_others_may_come_behind_the_watermark(plan):
+    """A call has told that time is ahead of all rows: the windows of the next ones are open."""
+    spec, rows = spec_of(SUMS, length=12, slide=3, delay=50), rows_of(3)
+    answers = []
+    for more in ({}, {"memory": 20_000, "store": MemoryStore(), "plan": plan}):
+        op = spec.stream(**more)
+        got = [op.push({**rows, "ts": np.array([-14, -20, -15])}), op.advance(-8)]
+        got += [op.push({**rows, "ts": np.array([-10, -11, -10])}), op.finish()]
+        answers.append(to_bits([row for each in got for row in read(each)]))
+    assert answers[0] == answers[1]
