@@ -115,7 +115,8 @@ def _pandas_to_arrow(pa: Any, data: Any) -> Any:
     import pandas as pd
 
     arrow = [isinstance(dtype, pd.ArrowDtype) for dtype in data.dtypes]
-    apart = np.flatnonzero(np.array(arrow, bool) | (data.dtypes == object).to_numpy())
+    objects = [dtype is np.dtype(object) for dtype in data.dtypes]
+    apart = np.flatnonzero(np.array(arrow, bool) | np.array(objects, bool))
     table = pa.Table.from_pandas(data.iloc[:, np.setdiff1d(np.arange(data.shape[1]), apart)])
     for place in apart:
         column = data.iloc[:, place]

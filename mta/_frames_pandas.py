@@ -75,8 +75,9 @@ class PandasFrame(Frame):
     @staticmethod
     def join(data: list[Any]) -> pd.DataFrame:
         joined = pd.concat(data)
-        for place in np.flatnonzero(joined.dtypes == object):
-            name = joined.columns[place]
+        for place, name in enumerate(joined.columns):
+            if not _holds_objects(joined.iloc[:, place]):
+                continue
             parts = [frame[name] for frame in data if list(frame.columns).count(name) == 1]
             if len(parts) == len(data):
                 joined.isetitem(place, _join_objects(parts, joined[name]))
@@ -125,7 +126,7 @@ def _join_objects(parts: list[Any], joined: Any) -> Any:
     """What pandas has joined; but where it has made objects of texts, their nulls, which there are
     NaN, that is a value, are None."""
     texts = [isinstance(part.dtype, (pd.StringDtype, pd.CategoricalDtype)) for part in parts]
-    if joined.dtype != object or not any(texts):
+    if not _holds_objects(joined) or not any(texts):
         return joined
     objects = [part.to_numpy(object) for part in parts]
     for part, text, values in zip(parts, texts, objects, strict=True):

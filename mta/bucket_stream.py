@@ -78,7 +78,7 @@ class BucketStream(PeriodicStream):
         OverflowError
             An integer answer does not fit. Nothing of the push has been taken in.
         """
-        return self._attempt(self._push, data)
+        return self._take_in(self._push, data)
 
     def advance(self, to: Any, source: Hashable = None, *, key: Any = None) -> Any:
         """Say that no row before this time will come (from a source, or of a group): what is

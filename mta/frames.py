@@ -261,13 +261,15 @@ class Frame:
 
 
 def open_frame(data: Any) -> Frame:
-    """The adapter for `data`.
+    """The adapter for `data`; an adapter is its own.
 
     Raises
     ------
     DataError
         `data` is of no kind that is known.
     """
+    if isinstance(data, Frame):
+        return data
     if isinstance(data, dict):
         from mta._frames_numpy import NumpyFrame
 

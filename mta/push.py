@@ -88,8 +88,36 @@ class PushedStream(ABC, Generic[SpecT]):
     def push(self, data: Any) -> Any:
         """Take rows; the answers that became final."""
         if self.watermark is not None and self.watermark.punctuation is not None:
-            return self._attempt(self._push_pieces, data)
-        return self._attempt(self._push, data)
+            return self._take_in(self._push_pieces, data)
+        return self._take_in(self._push, data)
+
+    def _take_in(self, take: Callable[..., Any], data: Any) -> Any:
+        """`take` the rows. Of no rows, nothing need tell the types of their columns."""
+        frame = open_frame(data)
+        if frame.rows:
+            return self._attempt(take, frame)
+        if self.frame is not None and self.on_type is not None:
+            check_kind(frame, self.frame)
+            self._require(frame)
+            return self._attempt(take, self.frame)
+        before = self._mark()
+        answers = self._attempt(take, frame)
+        if any(frame.column(name).kind == "null" for name in self._names):
+            self._go_back(before)  # the next rows may have any types
+        return answers
+
+    @property
+    def _names(self) -> list[str]:
+        """The columns that the spec reads."""
+        on = [] if self.spec.on is None else [self.spec.on]
+        return [*on, *self.spec.by, *self.plan.columns]
+
+    def _require(self, frame: Frame) -> None:
+        names = frame.names()
+        for wanted, argument in ((self.spec.by, "by"), (self.plan.columns, "agg")):
+            for name in wanted:
+                if name not in names:
+                    frame.require(name, argument)
 
     def _push_pieces(self, data: Any) -> Any:
         """Take rows among which some are punctuation."""
@@ -340,6 +368,8 @@ def fitted(column: Column, like: Column | None, frame: Frame) -> Column:
     """
     if like is None or (column.kind, column.unit) == (like.kind, like.unit):
         return column
+    if not frame.rows:
+        return like
     if column.kind == "null" and column.values is not None:
         if like.values is None:
             nulls = frame.nulls_like(like.native, len(column.values))

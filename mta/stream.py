@@ -263,13 +263,6 @@ class RollingStream(PushedStream[Rolling]):
         arrivals = self.received + (np.arange(rows) if kept is None else kept)
         return Arrived(ts, keys, arrivals, self._keyed.picks(keys, len(arrivals)), chunk)
 
-    def _require(self, frame: Frame) -> None:
-        names = frame.names()
-        for wanted, argument in ((self.spec.by, "by"), (self.plan.columns, "agg")):
-            for name in wanted:
-                if name not in names:
-                    frame.require(name, argument)
-
     def _chunk(self, frame: Frame, kept: Ints | None) -> Chunk:
         """The plan's columns as kernels read them, in the types of the first push.
 

@@ -15,11 +15,12 @@ import mta
 from kinds import build, read
 from mta import agg
 from mta._frames_bytes import bytes_frame, frame_bytes
-from mta.errors import DataError
+from mta.errors import ColumnError, DataError
 from mta.frames import open_frame
 from oracle import NULL_OR_NAN
 
 KINDS = ("dict", "pandas", "pandas-nullable", "pandas-arrow", "polars", "pyarrow")
+CODES = pd.ArrowDtype(pa.dictionary(pa.int8(), pa.string()))
 DECIMAL = pd.ArrowDtype(pa.decimal128(10, 2))
 PANDAS = {
     "integers as objects": pd.Series([1, None, 2], dtype=object),
@@ -30,11 +31,11 @@ PANDAS = {
     "texts with NA": pd.Series(["a", None, "b"], dtype="string"),
     "Arrow's texts": pd.Series(["a", None, "b"], dtype=pd.ArrowDtype(pa.string())),
     "decimals": pd.Series([decimal.Decimal("1.5"), None, None], dtype=DECIMAL),
-    "codes": pd.Series(["a", None, "b"], dtype=pd.ArrowDtype(pa.dictionary(pa.int8(), pa.string()))),
+    "codes": pd.Series(["a", None, "b"], dtype=CODES),
     "categories": pd.Series(pd.Categorical(["a", None, "b"], ["b", "a"], ordered=True)),
     "integers": pd.Series([1, None, 2], dtype="Int64"),
     "floats": pd.Series([1.0, float("nan"), None], dtype="float64"),
-    "times": pd.to_datetime(pd.Series(["2024-01-01", None, "2024-01-02"])).dt.tz_localize("Asia/Tokyo"),
+    "times": pd.Series(["2024-01-01", None, "2024-01-02"]).astype("datetime64[us, Asia/Tokyo]"),
 }  # fmt: skip
 NUMPY = {
     "bytes the other way": np.array([1, 2**20], ">i4"),
@@ -150,3 +151,52 @@ def test_dates_as_objects_are_kept_as_dates():
         op.push(pd.DataFrame({"day": pd.Series([dt.date(2024, 1, day)], dtype=object)}))
         op = op.spec.stream(op.to_bytes())
     assert op.finish()["last"].astype(str).tolist()[-1].startswith("2024-01-02")
+
+
+EMPTY = {
+    "pandas": lambda: pd.DataFrame(columns=["ts", "k", "x"]),
+    "polars": lambda: pl.DataFrame({"ts": [], "k": [], "x": []}),
+    "pyarrow": lambda: pa.table({name: pa.nulls(0) for name in ("ts", "k", "x")}),
+    "dict": lambda: {"ts": [], "k": [], "x": []},
+}
+
+
+@pytest.mark.parametrize("memory", [None, "64KB"])
+@pytest.mark.parametrize("kind", EMPTY)
+@pytest.mark.parametrize(
+    "windows",
+    [mta.rolling("2d", on="ts", by="k"), mta.rolling("2d", on="ts", by="k").watermark("1h"),
+     mta.tumbling("2d", on="ts", by="k").watermark("1h"),
+     mta.calendar("1 day", on="ts", by="k").watermark()],
+)  # fmt: skip
+def test_of_no_rows_nothing_tells_the_types(windows, kind, memory):
+    """As a poll gives them that has found nothing: before the first rows, between them, after."""
+    op = windows.agg(n=agg.count(), total=agg.sum("x")).stream(memory=memory)
+    got, late = [], []
+    for hour in (None, 0, None, 60, 2, None):
+        columns = {"ts": ("timestamp[us]", [3_600_000_000 * (hour or 0)]), "k": ("string", ["a"])}
+        frame = EMPTY[kind]() if hour is None else build(kind, {**columns, "x": ("int64", [2**60])})
+        got += read(op.push(frame))
+    with pytest.raises(ColumnError, match="x"):
+        op.push(
+            pl.DataFrame({"ts": [], "k": []}) if kind == "polars" else _without(EMPTY[kind](), "x")
+        )
+    got, late = got + read(op.finish()), read(op.late())
+    assert sum(row["n"] for row in got) == 2
+    assert all(row["total"] == row["n"] * 2**60 for row in got)
+    assert len(late) == 1
+
+
+def _without(frame, name):
+    if isinstance(frame, dict):
+        return {n: v for n, v in frame.items() if n != name}
+    return frame.drop(columns=name) if isinstance(frame, pd.DataFrame) else frame.drop_columns(name)
+
+
+def test_a_first_push_of_no_rows_that_tells_its_types_is_one():
+    """After it calls know what a time is."""
+    op = mta.tumbling("10i", on="ts").watermark("0i").agg(n=agg.count()).stream()
+    assert read(op.push({"ts": np.array([], "int64")})) == []
+    op.advance(20)
+    assert read(op.push({"ts": np.array([15, 25])})) == []
+    assert (op.state()["late"], [row["n"] for row in read(op.finish())]) == (1, [1])
