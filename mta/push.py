@@ -290,6 +290,8 @@ class PushedStream(ABC, Generic[SpecT]):
         head: dict[str, Any] = {"received": self.received, "late": self.late_count}
         if self.ticks is not None:
             head["ticks"] = asdict(self.ticks)
+        if self.on_type is not None:
+            head["on"] = [self.on_type.kind, self.on_type.unit]
         if self.progress is not None:
             head["mark"] = self.progress.now
             head["sources"] = [[name, asdict(s)] for name, s in self.progress.sources.items()]
@@ -316,7 +318,7 @@ class PushedStream(ABC, Generic[SpecT]):
             if on is None:
                 self.ticks = ticks
             else:
-                self._begin_time(ticks, frame.column(on).slice(0, 0))
+                self._begin_time(ticks, typed_column(frame, on, *head["on"]))
         if self.progress is not None:
             told = [(name, Source(**s)) for name, s in head["sources"]]
             self.progress.resume(head["mark"], told)
@@ -385,6 +387,18 @@ def fitted(column: Column, like: Column | None, frame: Frame) -> Column:
             f"column {column.name!r}, row {wrong[0]}: it held floats, and none is {shown}"
         )
     raise DataError(f"column {column.name!r} was {like.dtype} and now is {column.dtype}")
+
+
+def typed_column(frame: Frame, name: str, kind: str, unit: str | None) -> Column:
+    """The column of no rows; of NumPy's objects, only what it held tells its type."""
+    column = frame.column(name).slice(0, 0)
+    if (column.kind, column.unit) == (kind, unit):
+        return column
+    if kind == "other":
+        return replace(column, kind=kind, values=None, valid=None, native=np.empty(0, object))
+    values = np.zeros(0, {"float": np.float64, "uint": np.uint64}.get(kind, np.int64))
+    dtype = np.dtype(object) if unit is not None and column.dtype is None else column.dtype
+    return replace(column, kind=kind, unit=unit, values=values, valid=None, dtype=dtype)
 
 
 def key_values(frame: Frame, by: tuple[str, ...], rows: Ints) -> list[tuple[Any, ...]]:

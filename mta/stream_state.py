@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,10 @@ import numpy as np
 from mta._frames_bytes import bytes_frame, frame_bytes
 from mta._vector import Vector
 from mta.errors import SnapshotError
-from mta.frames import Column, Frame
 from mta.key_state import KeyState
 from mta.keyed import KeyedWindows
 from mta.pool import Pool
-from mta.push import as_json
+from mta.push import as_json, typed_column
 from mta.reorder import Reorder
 from mta.rows import KeptColumn, KeptRows
 from mta.snapshot import (
@@ -169,7 +167,7 @@ def _fill(
         return
     left = iter(parts)
     empty = stream.frame
-    stream.types = {n: _type(empty, n, *known) for n, known in head["types"].items()}
+    stream.types = {n: typed_column(empty, n, *known) for n, known in head["types"].items()}
     if stream.reorder is not None:
         first, rows = head["unordered"]
         _fill_reorder(stream, stream.reorder, first, rows, left)
@@ -197,17 +195,6 @@ def _fill_reorder(
         vector.extend(_items(items, rows, np.int64 if vector is not reorder.picked else np.uint8))
     fill_rows(stream, reorder.rows, first, first + rows, left)
     reorder.adopt(ts)
-
-
-def _type(frame: Frame, name: str, kind: str, unit: str | None) -> Column:
-    """The column of no rows; of NumPy objects, only what it held tells its type."""
-    column = frame.column(name)
-    if (column.kind, column.unit) == (kind, unit):
-        return column
-    if kind == "other":
-        return replace(column, kind=kind, values=None, valid=None, native=np.empty(0, object))
-    plain = {"float": np.float64, "uint": np.uint64}.get(kind, np.int64)
-    return replace(column, kind=kind, unit=unit, values=np.zeros(0, plain), valid=None)
 
 
 def _fill_keyed(

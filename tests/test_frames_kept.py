@@ -200,3 +200,32 @@ def test_a_first_push_of_no_rows_that_tells_its_types_is_one():
     op.advance(20)
     assert read(op.push({"ts": np.array([15, 25])})) == []
     assert (op.state()["late"], [row["n"] for row in read(op.finish())]) == (1, [1])
+
+
+TIMES = {
+    "dates": (lambda day: dt.date(2024, 1, day), "d"),
+    "datetimes": (lambda day: dt.datetime(2024, 1, day), "d"),
+    "integers": (int, "i"),
+}
+
+
+@pytest.mark.parametrize("kind", [dict, pd.DataFrame])
+@pytest.mark.parametrize("times", TIMES)
+@pytest.mark.parametrize("aggs", [{"n": agg.count()}, {"top": agg.max("ts"), "x": agg.last("x")}])
+@pytest.mark.parametrize("windows", ["rolling", "rolling by watermark", "tumbling"])
+def test_columns_of_objects_are_known_again_after_a_snapshot(windows, aggs, times, kind):
+    """That a frame of no rows has no objects to tell their type by leaves no trace."""
+    make, unit = TIMES[times]
+    windows, *told = windows.split(" by ")
+    spec = getattr(mta, windows)(f"3{unit}", on="ts")
+    spec = (spec.watermark(f"2{unit}") if told or windows == "tumbling" else spec).agg(**aggs)
+    answers = []
+    for save in (False, True):
+        op, got = spec.stream(), []
+        for day in (1, 5, 6, 9, 10):
+            got += read(
+                op.push(kind({name: np.array([make(day)], object) for name in ("ts", "x")}))
+            )
+            op = spec.stream(op.to_bytes()) if save else op
+        answers.append(repr(got + read(op.finish())))
+    assert answers[0] == answers[1]
