@@ -58,8 +58,12 @@ def slide_windows(
 
 
 def check_edge_names(spec: Periodic, *more: str) -> None:
-    """Refuse keys and answers that are called as the edges of a window."""
-    for name in (*spec.by, *(name for name, _ in spec.aggs)):
+    """Refuse keys and answers that are called as the edges of a window, and answers as keys."""
+    answers = [name for name, _ in spec.aggs]
+    for name in answers:
+        if name in spec.by:
+            raise SpecError(f"agg: {name!r} is the column of the key (by=); name it otherwise")
+    for name in (*spec.by, *answers):
         if name in ("start", "end", *more):
             raise SpecError(f"{name!r} is what a window's own column is called; name it otherwise")
 

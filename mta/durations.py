@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,7 @@ NANOSECONDS = {
 }
 _ALIASES = {"min": "m", "µs": "us", "day": "d", "days": "d"}
 _CALENDAR = ("mo", "q", "y")
-_PART = re.compile(r"(\d+)\s*([a-zµ]+)\s*")
+_PART = re.compile(r"(\d+)\s*([a-zA-Zµ]+)\s*")
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,12 @@ class Duration:
             return self.amount if self.ticks and unit == "i" else None
         whole, rest = divmod(self.amount, NANOSECONDS[unit])
         return None if rest else whole
+
+
+def plain_int(value: Any) -> Any:
+    """NumPy's integers as Python's, which show as what they are; anything else as it is."""
+    whole = isinstance(value, np.integer) and not isinstance(value, np.timedelta64)
+    return int(value) if whole else value
 
 
 def parse_duration(value: object, argument: str) -> Duration:
@@ -79,7 +86,7 @@ def _parse_timedelta64(value: np.timedelta64, argument: str) -> Duration:
 
 
 def _parse_text(text: str, argument: str) -> Duration:
-    body = text.strip().lower()
+    body = text.strip()
     sign = -1 if body.startswith("-") else 1
     body = body.lstrip("+-").strip()
     parts = _PART.findall(body)
@@ -91,10 +98,12 @@ def _parse_text(text: str, argument: str) -> Duration:
 
 
 def _unit(unit: str, text: str, argument: str) -> int:
-    name = _ALIASES.get(unit, unit)
-    if name in NANOSECONDS:
+    small = unit.lower()
+    name = _ALIASES.get(small, small)
+    months = unit != small and small in ("m", "ms")  # which other libraries write like this
+    if name in NANOSECONDS and not months:
         return NANOSECONDS[name]
-    if name in _CALENDAR:
+    if name in _CALENDAR or months:
         raise SpecError(
             f"{argument}: {text!r} has no fixed length; a trailing window needs one ('30d')"
         )

@@ -8,7 +8,7 @@ No library is imported unless the data came from it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -292,6 +292,15 @@ def open_frame(data: Any) -> Frame:
         f"can't read a {type(data).__module__}.{type(data).__qualname__}; give a pandas or polars "
         "DataFrame, a pyarrow Table or RecordBatch, or a dict of NumPy arrays"
     )
+
+
+def batches_of(data: Any) -> Iterable[Any]:
+    """Batches as they are, a frame as the only one."""
+    named = (("pandas", "DataFrame"), ("polars", "DataFrame"), ("polars", "LazyFrame"),
+             ("pyarrow", "Table"), ("pyarrow", "RecordBatch"))  # fmt: skip
+    if isinstance(data, dict) or any(_is_a(data, *each) for each in named):
+        return [data]
+    return iter(data) if hasattr(data, "__iter__") else [data]
 
 
 def is_lazy(data: Any) -> bool:

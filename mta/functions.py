@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from mta.durations import plain_int
 from mta.errors import SpecError
 
 NAN_MODES = ("propagate", "skip", "greatest")
@@ -147,7 +148,8 @@ class Aggregate:
         _check_columns(self)
         allowed = (*FUNCTIONS[self.fn].options, "min_count", "nan")
         for name, check in _CHECKS.items():
-            value = getattr(self, name)
+            value = plain_int(getattr(self, name))
+            object.__setattr__(self, name, value)
             if name in allowed:
                 check(f"agg.{self.fn}: {name}", value)
             elif value != _DEFAULTS[name]:

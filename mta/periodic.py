@@ -555,6 +555,8 @@ def _origin(value: Any) -> Duration | str | None:
         return value if value is None else FIRST
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         return Duration(int(value), ticks=True)
+    if value != value:  # NaT of any library
+        raise SpecError(f"origin: {value!r} is not a time")
     if isinstance(value, dt.datetime) and value.tzinfo is not None:
         value = value.astimezone(dt.timezone.utc).replace(tzinfo=None)
     if isinstance(value, (dt.date, np.datetime64)):

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from mta.durations import Duration, parse_duration
+from mta.durations import Duration, parse_duration, plain_int
 from mta.errors import SpecError
 from mta.functions import Aggregate
 
@@ -185,6 +185,7 @@ def last(range: int | str | Any, on: str = "ts") -> Last:
     >>> mta.last("90m"), mta.last(1024)
     (mta.last('90m'), mta.last(1024))
     """
+    range = plain_int(range)
     if isinstance(range, bool) or not isinstance(range, int):
         range = parse_duration(range, "range")
     amount = range if isinstance(range, int) else range.amount

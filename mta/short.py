@@ -19,7 +19,8 @@ from collections.abc import Callable
 from typing import Any
 
 from mta import aggregates
-from mta.errors import DataError
+from mta.durations import plain_int
+from mta.errors import DataError, SpecError
 from mta.functions import FUNCTIONS
 from mta.specs import rolling
 
@@ -62,6 +63,9 @@ def _make(fn: str, by_time: bool) -> Callable[..., Any]:
         extent, on = given.pop("range" if by_time else "window"), None
         if by_time:
             columns["by"], on = given.pop("by"), "by"
+        elif extent is not None and not isinstance(plain_int(extent), int):
+            told = f"rows are counted, and {extent!r} are none; mta.rolling_{fn}_by is over time"
+            raise SpecError(f"window: {told}")
         spec = rolling(extent, on=on, **window).agg(answer=aggregate(*names, **given))
         return _answer(spec, columns)
 
@@ -96,6 +100,9 @@ def _signature(
 
 def _answer(spec: Any, columns: dict[str, Any]) -> Any:
     """The answer column of single columns, as what the first of them is."""
+    for name, column in columns.items():
+        if hasattr(column, "columns") or isinstance(column, (str, dict)):
+            raise DataError(f"{name}: one column is needed, not a {type(column).__name__}")
     first = next(iter(columns.values()))
     kind = type(first).__module__.partition(".")[0]
     if kind == "pandas":

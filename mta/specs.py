@@ -13,7 +13,7 @@ from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from mta.calendars import Period
-from mta.durations import Duration, parse_duration
+from mta.durations import Duration, parse_duration, plain_int
 from mta.errors import SpecError
 from mta.functions import Aggregate, check_names, named
 from mta.progress import Late, Watermark
@@ -506,7 +506,8 @@ def rolling(
     {'total': [10, 70, 30, 50], 'n': [1, 2, 2, 2]}
     """
     extent, shift = _length(range, "range"), _length(lag, "lag")
-    return Rolling(extent, on, key_names(by), closed, shift, ties, min_periods, every, every_by)
+    least, step = plain_int(min_periods), plain_int(every)
+    return Rolling(extent, on, key_names(by), closed, shift, ties, least, step, every_by)
 
 
 def exactly(aggs: tuple[tuple[str, Aggregate], ...]) -> tuple[tuple[str, Aggregate], ...]:
@@ -529,6 +530,7 @@ def made_of(make: Any, arguments: dict[str, Any]) -> Any:
 
 def _length(value: object, argument: str) -> int | Duration | None:
     """A number of rows as it is, anything else as a duration."""
+    value = plain_int(value)
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     return parse_duration(value, argument)
@@ -606,6 +608,10 @@ def _check_lag(window: Rolling) -> None:
 def _check_progress(window: Rolling) -> None:
     if window.every is None and window.every_by != "rank":
         raise SpecError("every_by: says what `every` counts; give both")
+    if window.every is not None:
+        for name, _ in window.aggs:
+            if name in (*window.by, window.on):
+                raise SpecError(f"agg: {name!r} is the column that says which row an answer is of")
     if window.progress is None and window.lateness is None:
         return
     if window.on is None:

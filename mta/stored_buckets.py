@@ -15,7 +15,7 @@ from mta.bucket_stream import BucketStream
 from mta.costs import requests_a_second
 from mta.engine import Ints
 from mta.errors import DataError, SnapshotError, SpecError, StoreError
-from mta.frames import Answer, Frame, open_frame
+from mta.frames import Answer, Frame, batches_of, open_frame
 from mta.one_batch import OneBatch
 from mta.open_plans import ENOUGH
 from mta.open_rows import OpenRows
@@ -369,7 +369,7 @@ def answer_batches(spec: Periodic, batches: Iterable[Any], memory: int | str) ->
     """The answers over rows that come in batches; see ``Periodic.__call__``."""
     in_order = spec.progress is None
     with (spec.watermark("0i") if in_order else spec).stream(memory=memory) as op:
-        for batch in batches:
+        for batch in batches_of(batches):
             answers = op.push(batch)
             if op.late_count and in_order:
                 raise DataError(

@@ -16,7 +16,7 @@ import numpy as np
 
 from mta.engine import Ints
 from mta.errors import DataError, SnapshotError
-from mta.frames import open_frame
+from mta.frames import batches_of, open_frame
 from mta.paged import PagedTrack
 from mta.paged_kernels import check_spillable, count_logs
 from mta.plan import Plan
@@ -255,7 +255,7 @@ def answer_batches(
     op = StoredRollingStream(spec, memory, store, f"batches-{uuid4().hex}", None)
     in_order = InOrder() if spec.every is None and spec.progress is None else None
     try:
-        for batch in batches:
+        for batch in batches_of(batches):
             answers = op.push(batch)
             if op.late_count and spec.progress is None:
                 raise DataError(

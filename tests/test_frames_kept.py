@@ -229,3 +229,13 @@ def test_columns_of_objects_are_known_again_after_a_snapshot(windows, aggs, time
             op = spec.stream(op.to_bytes()) if save else op
         answers.append(repr(got + read(op.finish())))
     assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("windows", [mta.rolling("9i", on="ts"), mta.tumbling("9i", on="ts")])
+@pytest.mark.parametrize("kind", [*KINDS, "batch"])
+def test_with_memory_a_frame_is_the_only_batch(kind, windows):
+    spec, columns = windows.agg(n=agg.count()), {"ts": ("int64", [1, 2, 10])}
+    parts = list(spec(build(kind, columns), memory="64KB"))
+    assert [row["n"] for part in parts for row in read(part)] == [
+        row["n"] for row in read(spec(build(kind, columns)))
+    ]

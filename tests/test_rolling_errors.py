@@ -25,6 +25,7 @@ from mta.errors import ColumnError, DataError, MtaError, SpecError
         *("0s", "-5m", "0i", "-3i", 0, -3, dt.timedelta(0), dt.timedelta(days=-1)),
         *("abc", "", "5", "h", "1.5.2h", "5 parsecs", "1h ago", "99999999999999w", 2**80),
         *(np.timedelta64(0, "s"), np.timedelta64("NaT"), np.timedelta64(3, "M")),
+        *("1M", "2MS"),  # in pandas these are months, not minutes and milliseconds
     ],
     ids=repr,
 )
@@ -37,6 +38,15 @@ def test_range_that_has_no_meaning(range_):
 def test_range_of_a_wrong_type(range_):
     with pytest.raises((SpecError, TypeError), match="range"):
         mta.rolling(range_, on="t").agg(n=agg.count())
+
+
+def test_numbers_of_numpy_are_taken_as_numbers():
+    spec = mta.rolling(np.int64(3), min_periods=np.int8(2), every=np.uint8(2), lag=np.int32(-1))
+    spec = spec.agg(top=agg.top_k("x", np.int64(2)), v=agg.var("x", ddof=np.int16(0)))
+    plain = mta.rolling(3, min_periods=2, every=2, lag=-1)
+    assert spec == plain.agg(top=agg.top_k("x", 2), v=agg.var("x", ddof=0))
+    assert repr(spec) == repr(eval(repr(spec))) and mta.spec_from_json(spec.to_json()) == spec
+    assert repr(mta.last(np.int64(3))) == "mta.last(3)"
 
 
 @pytest.mark.parametrize("range_", ["1h", "5i", dt.timedelta(hours=1)], ids=repr)
@@ -109,6 +119,16 @@ def test_keys_are_a_name_or_a_list_of_names(by):
 def test_the_same_key_twice():
     with pytest.raises(SpecError, match=r"by(.|\n)*k"):
         mta.rolling(3, by=["k", "k"]).agg(n=agg.count())
+
+
+@pytest.mark.parametrize(
+    "windows",
+    [mta.rolling(2, on="t", by="k", every=2), mta.rolling("2i", on="t", by="k").watermark()],
+)
+@pytest.mark.parametrize("name", ["k", "t"])
+def test_an_answer_named_as_the_column_that_says_whose_it_is(windows, name):
+    with pytest.raises(SpecError, match=name):
+        windows.agg(**{name: agg.count()}).stream()
 
 
 def test_two_answers_of_one_name():

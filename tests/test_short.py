@@ -99,3 +99,11 @@ def test_what_a_form_can_not_take_is_refused():
         mta.rolling_sum(X, 2, ddof=1)
     with pytest.raises(TypeError, match="window"):
         mta.rolling_sum(X)
+
+
+def test_the_argument_that_is_wrong_is_named():
+    with pytest.raises(SpecError, match=r"window: .*rolling_sum_by"):
+        mta.rolling_sum(np.array([1, 2]), "2h")
+    for bad in (pd.DataFrame({"x": [1]}), "abc", {"x": [1]}):
+        with pytest.raises(DataError, match="column: one column is needed"):
+            mta.rolling_sum(bad, 2)

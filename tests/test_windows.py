@@ -272,7 +272,15 @@ WRONG = [
     (lambda: mta.calendar("day", tz="Mars/Olympus", on="t"), "tz: 'Mars/Olympus'"),
     (lambda: mta.calendar("day", at="25h", on="t"), "at: must be less than a day"),
     (lambda: mta.landmark("5i", by="k"), "on: the name"),
+    (lambda: mta.hopping("5s", on="t", origin=pd.NaT), "origin: NaT is not a time"),
+    (lambda: mta.hopping("5s", on="t", origin=np.datetime64("NaT")), "origin: .*NaT.* is not a"),
+    (lambda: count_as("k")({"t": np.array([1]), "k": np.array([1])}), "agg: 'k' is the column of"),
+    (lambda: count_as("k").watermark().stream(), "agg: 'k' is the column of the key"),
 ]
+
+
+def count_as(name):
+    return mta.hopping("5i", on="t", by="k").agg(**{name: agg.count()})
 
 
 @pytest.mark.parametrize(("make", "message"), WRONG, ids=[message for _, message in WRONG])
