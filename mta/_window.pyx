@@ -394,6 +394,9 @@ cdef class Window(Held):
 
     # --------------------------------------------------------------------- snapshots
 
+    def __reduce__(self):
+        raise TypeError("a Window is not copied or pickled; see to_bytes and Window.from_bytes")
+
     def to_bytes(self):
         """The window as bytes: versioned, checksummed, no code inside.
 

@@ -91,7 +91,12 @@ class BucketStream(PeriodicStream):
             return super().advance(to, source)
         if not self.spec.by or source is not None:
             raise DataError("advance: a key is of the columns of `by`, and of no source")
-        return self._attempt(self._advance_group, to, key if isinstance(key, tuple) else (key,))
+        keys = key if isinstance(key, tuple) else (key,)
+        if len(keys) != len(self.spec.by):
+            raise DataError(
+                f"advance: key: a value of each of {self.spec.by} is needed, not {key!r}"
+            )
+        return self._attempt(self._advance_group, to, keys)
 
     def merge(self, batch: PartialBatch | bytes, source: Hashable = None) -> Any:
         """Take partial aggregates of rows, which a low-level stage gave; the answers that are

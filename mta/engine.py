@@ -58,10 +58,12 @@ class Ticks:
             time = time.astimezone(dt.timezone.utc).replace(tzinfo=None)
         unit = "D" if self.unit == "d" else self.unit
         try:
-            ticks = int(np.datetime64(time).astype(f"M8[{unit}]").astype(np.int64))
+            stamp = np.datetime64(time).astype(f"M8[{unit}]")
         except (TypeError, ValueError):
-            raise DataError(f"{argument}: a time is needed, not {time!r}") from None
-        return ticks * self.scale
+            stamp = np.datetime64("NaT")
+        if np.isnat(stamp):
+            raise DataError(f"{argument}: a time is needed, not {time!r}")
+        return int(stamp.astype(np.int64)) * self.scale
 
 
 def run_batch(spec: Rolling, data: Any, threads: int = 1) -> Any:

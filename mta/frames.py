@@ -62,6 +62,12 @@ class Column:
         )
 
     @property
+    def zoned(self) -> bool:
+        """Whether these are times of a zone."""
+        plain = getattr(self.dtype, "pyarrow_dtype", self.dtype)
+        return any(getattr(plain, name, None) is not None for name in ("tz", "time_zone"))
+
+    @property
     def numeric(self) -> bool:
         """Whether the values can be added."""
         return self.kind in ("float", "int", "uint", "bool", "null")

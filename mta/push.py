@@ -9,7 +9,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +64,10 @@ class PushedStream(ABC, Generic[SpecT]):
         self.received = 0
         self.late_count = 0
         self.late_rows: list[Any] = []
+
+    def __reduce__(self) -> NoReturn:
+        """Refused: what a copy held would be this stream's."""
+        raise TypeError("a stream is not copied or pickled; see to_bytes and spec.stream(state)")
 
     # ----------------------------------------------------------- what the subclasses say
 
@@ -201,6 +205,9 @@ class PushedStream(ABC, Generic[SpecT]):
         column = frame.column(on)
         known = self.on_type
         if known is not None and self.ticks is not None:
+            if column.zoned != known.zoned:
+                told = f"column {on!r} was {known.dtype} and now is {column.dtype}"
+                raise DataError(f"on: {told}; its times have a zone or have none")
             if (column.kind, column.unit) == (known.kind, known.unit):
                 return time_values(column, self.ticks)
             check_ticks(self.spec, time_axis(self.spec, column), self.ticks)

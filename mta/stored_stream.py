@@ -95,6 +95,8 @@ class OnStore(ABC):
 
     def _prepare(self) -> None:
         """Before a call: what the store failed at is tried again, and told; a header, if due."""
+        if not self.spill.is_open:
+            raise DataError("push: the stream is closed; open it again")
         raise_failures(self._tracks())
         if self.spill.due:
             self._write()

@@ -67,6 +67,12 @@ class Together:
                     raise SpecError(f"together: specs have to have the same {told}")
         self.specs = specs
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Together) and self.specs == other.specs
+
+    def __hash__(self) -> int:
+        return hash(self.specs)
+
     def __repr__(self) -> str:
         return f"mta.together({', '.join(map(repr, self.specs))})"
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import datetime as dt
+import pickle
 from contextlib import contextmanager
 from itertools import pairwise
 
@@ -289,3 +291,44 @@ def test_a_null_is_no_value_to_tell_from_others(kind):
         op = op.spec.stream(op.to_bytes())
     assert [row["n"] for row in got] == [0, 1, 1, 1, 2, 2, 2]
     assert [row["m"] for row in got] == [None, *"aaaaaa"]
+
+
+@pytest.mark.parametrize("windows", [mta.rolling("1h", on="t"), mta.tumbling("1h", on="t")])
+@pytest.mark.parametrize("kind", ["pandas", "pandas-arrow", "polars", "pyarrow"])
+def test_times_with_a_zone_and_without_do_not_mix(kind, windows):
+    op = windows.watermark().agg(n=agg.count()).stream()
+    op.push(build(kind, {"t": ("timestamp[us]", [0])}))
+    with pytest.raises(DataError, match=r"'t' was .* and now is .*; its times have a zone or have"):
+        op.push(build(kind, {"t": ("timestamp[us, Europe/Paris]", [10**11])}))
+    assert op.state()["received"] == 1
+
+
+@pytest.mark.parametrize("time", [None, np.datetime64("NaT"), pd.NaT, "soon", 5])
+def test_time_goes_on_to_a_time_only(time):
+    op = mta.tumbling("1h", on="t", by="k").watermark().agg(n=agg.count()).stream()
+    op.push({"t": np.array([0], "M8[s]"), "k": np.array([1])})
+    with pytest.raises(DataError, match="advance: a time is needed"):
+        op.advance(time)
+    with pytest.raises(DataError, match=r"advance: key: a value of each of \('k',\) is needed"):
+        op.advance(np.datetime64(1, "s"), key=(1, 2))
+
+
+def test_what_holds_state_is_not_copied_half():
+    """A copy would share what changes in place with what it was made of."""
+    stream, window = (
+        mta.rolling(3).agg(n=agg.count()).stream(),
+        mta.Window(agg.count(), mta.last(3)),
+    )
+    for held in (stream, window):
+        for make in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="not copied or pickled; see to_bytes"):
+                make(held)
+
+
+def test_a_closed_stream_takes_no_rows():
+    op = mta.rolling(3).agg(n=agg.count()).stream(memory="64KB")
+    op.close()
+    with pytest.raises(DataError, match="push: the stream is closed"):
+        op.push({"x": np.array([1])})
+    pair = mta.rolling(3).agg(n=agg.count()), mta.rolling(5).agg(n=agg.count())
+    assert eval(repr(mta.together(*pair))) == mta.together(*pair) != mta.together(*pair[:1])
