@@ -29,11 +29,14 @@ cdef struct Kind:
 
 @cython.cdivision(True)
 cdef inline int64_t floor_div(int128 a, int64_t b) noexcept nogil:
-    """a / b, rounded down; 64 bits divide much faster than 128."""
+    """a / b, rounded down; 64 bits divide much faster than 128. What they can't hold is the least or
+    the greatest that they can; `check` refuses such times before."""
     cdef int64_t small = <int64_t> a
+    cdef int128 wide
     if small == a:
         return small // b - (small % b < 0)
-    return <int64_t> (a // b) - (a % b < 0)
+    wide = a // b - (a % b < 0)
+    return <int64_t> max(min(wide, <int128> INT64_MAX), <int128> INT64_MIN)
 
 
 cdef inline int64_t first_wid(const Kind* kind, int64_t t) noexcept nogil:
@@ -43,7 +46,7 @@ cdef inline int64_t first_wid(const Kind* kind, int64_t t) noexcept nogil:
         return last_edge(kind, t)
     if kind.endless:
         return floor_div(from_origin, kind.slide)
-    return floor_div(from_origin - kind.range, kind.slide) + 1
+    return floor_div(from_origin - kind.range + kind.slide, kind.slide)
 
 
 cdef inline int64_t last_wid(const Kind* kind, int64_t t) noexcept nogil:
@@ -72,8 +75,7 @@ cdef int64_t last_ended(const Kind* kind, int64_t to) noexcept nogil:
     if plain.edges != NULL:
         return last_edge(&plain, to) - 1
     cdef int128 from_origin = <int128> to - plain.origin - (plain.slide if plain.endless else plain.range)
-    # Beyond 64 bits there are no windows that could be told.
-    return floor_div(max(min(from_origin, <int128> INT64_MAX), <int128> INT64_MIN + 1), plain.slide)
+    return floor_div(from_origin, plain.slide)
 
 
 cdef inline int128 start_of(const Kind* kind, int64_t wid) noexcept nogil:
@@ -153,6 +155,27 @@ cdef class Extents:
     def origin(self):
         """Where window 0 starts, or the landmark."""
         return self.kind.origin
+
+    def check(self, low, high):
+        """Refuse times from low to high where a window that holds one has an edge beyond 64 bits.
+
+        Raises
+        ------
+        OverflowError
+            That is so; the argument is the time.
+        """
+        if self.kind.edges != NULL:
+            return
+        slide, origin, length = self.kind.slide, self.kind.origin, self.kind.range
+        low_at, high_at = (int(t) - self.kind.right - origin for t in (low, high))
+        first = low_at // slide if self.kind.endless else (low_at - length) // slide + 1
+        last = high_at // slide
+        stop = last * slide + origin + (slide if self.kind.endless else length)
+        start = first if self.kind.endless else first * slide + origin
+        if min(start, first) < INT64_MIN and first <= low_at // slide:
+            raise OverflowError(low)
+        if stop > INT64_MAX and (self.kind.endless or high_at - last * slide < length):
+            raise OverflowError(high)
 
     def starts(self, const int64_t[::1] ts):
         """Where the last window starts that begins at each time or before it."""
@@ -282,6 +305,8 @@ cdef bint next_stretch(const Kind* kind, const int64_t* ts, int64_t end, bint em
                        Stretch* s) noexcept nogil:
     """The next windows of a group that hold rows; with `empty`, from the one after the last on."""
     cdef int64_t first, last
+    if s.begun and s.last >= to:
+        return False
     if s.begun and kind.edges == NULL and not kind.endless and s.last < to and next_in_line(kind, ts, end, s):
         return True
     while s.row < end:
@@ -334,7 +359,8 @@ cdef int64_t list_windows(const Kind* kind, const int64_t* ts, int64_t g, int64_
     cdef int64_t front = begin, back = begin, w, start, stop
     cdef bint moves = not kind.endless or kind.landmark
     while next_stretch(kind, ts, end, empty, low, to, &s):
-        for w in range(s.first, s.last + 1):
+        w = s.first
+        while True:    # (the number after the last may not fit)
             start, stop = start_in_64(kind, w), end_in_64(kind, w)
             if moves:
                 while front < end and (ts[front] < start or (kind.right and ts[front] == start)):
@@ -344,4 +370,7 @@ cdef int64_t list_windows(const Kind* kind, const int64_t* ts, int64_t g, int64_
                 back += 1
             group[n], wid[n], lo[n], hi[n] = g, w, front, back
             n += 1
+            if w == s.last:
+                break
+            w += 1
     return n

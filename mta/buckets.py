@@ -32,6 +32,7 @@ def run_periodic(spec: Periodic, data: Any, threads: int = 1) -> Any:
     places = batch.rows.to_input(np.arange(len(batch.ts)))
     origin = int(batch.ts[places.argmin()]) if len(batch.ts) else 0
     extents = find_extents(spec, batch.ts, batch.ticks, origin)
+    check_edges(extents, batch.ts)
     last = landmark_end(extents, batch.ts) if isinstance(spec, Landmark) else None
     group, wid, lo, hi = extents.over(batch.ts, batch.offsets, spec.empty == "emit", last)
     try:
@@ -89,7 +90,7 @@ def find_extents(spec: Periodic, ts: Ints, ticks: Ticks, first: int) -> Extents:
     assert isinstance(spec, Hopping)
     length = _whole(spec.range.in_unit(ticks.finer))
     slide = _whole((spec.slide or spec.range).in_unit(ticks.finer))
-    return Extents(length, slide, origin, right)
+    return Extents(length, slide, origin % slide, right)  # the same windows, with small numbers
 
 
 def _whole(length: int | None) -> int:
@@ -116,6 +117,24 @@ def key_answers(spec: Periodic, batch: Batch, group: Ints) -> list[Answer]:
     """The key columns of windows of these groups."""
     firsts = batch.rows.to_input(batch.offsets[:-1][group])
     return [taken_answer(name, batch.frame.column(name), firsts) for name in spec.by]
+
+
+def check_edges(extents: Extents, ts: Ints) -> None:
+    """Refuse times of which a window has an edge that 64 bits can't hold.
+
+    Raises
+    ------
+    DataError
+        There is one.
+    """
+    try:
+        if len(ts):
+            extents.check(int(ts.min()), int(ts.max()))
+    except OverflowError as error:
+        raise DataError(
+            f"on: a window that holds the time {error.args[0]} has an edge that does not fit in "
+            "64 bits"
+        ) from None
 
 
 def window_edges(extents: Extents, wid: Ints) -> tuple[Ints, Ints]:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from mta._buckets import Extents
-from mta.buckets import find_extents, window_edges
+from mta.buckets import check_edges, find_extents, window_edges
 from mta.engine import Ints, Ticks
 from mta.frames import Answer, Frame
 from mta.periodic import Calendar, Landmark, Periodic
@@ -64,6 +64,7 @@ class WindowAxis:
     def windows_of(self, ts: Ints) -> tuple[Ints, Ints, Ints, Ints]:
         """Of every time: its first and its last window, and when they are complete."""
         extents = self.extents(ts)
+        check_edges(extents, ts)
         first, last = extents.wids(ts)
         first_end = self.complete_at(extents, first)
         if isinstance(self.spec, Landmark):  # open for ever, unless the row is before the landmark
@@ -79,7 +80,7 @@ class WindowAxis:
 
     def ended(self, extents: Extents, now: int) -> int:
         """The last window of which no more rows can come."""
-        return extents.ended(max(now - self.right, NEVER))
+        return extents.ended(now if now == EVER else max(now - self.right, NEVER))
 
 
 @dataclass

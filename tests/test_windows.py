@@ -256,6 +256,43 @@ def test_a_calendar_needs_times_and_years():
         mta.calendar("1 day", on="t").agg(n=agg.count())({"t": far})
 
 
+LEAST, MOST = -(2**63), 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("length", "slide", "origin", "right", "ts", "starts"),
+    [
+        (1, 1, 0, False, [LEAST + 1, LEAST + 2], [LEAST + 1, LEAST + 2]),
+        (1, 1, -5, True, [MOST, MOST - 20], [MOST - 21, MOST - 1]),
+        (10, 20, -5, False, [LEAST + 8, LEAST + 19], [LEAST + 3]),
+        (10, 7, -5, True, [LEAST + 10], [LEAST + 3]),
+        (2, 7, "first", False, [LEAST, LEAST], [LEAST]),
+    ],
+)
+def test_windows_next_to_the_ends_of_64_bits(length, slide, origin, right, ts, starts):
+    spec = mta.hopping(
+        f"{length}i", slide=f"{slide}i", on="t", origin=origin, closed="right" if right else "left"
+    ).agg(n=agg.count())
+    rows = {"t": np.array(ts)}
+    assert spec(rows)["start"].tolist() == starts
+    op = spec.watermark("100i").stream()
+    assert op.push(rows)["n"].tolist() + op.finish()["n"].tolist() == spec(rows)["n"].tolist()
+
+
+@pytest.mark.parametrize("time", [MOST, LEAST])
+@pytest.mark.parametrize("origin", [0, 5, -(10**12)])
+@pytest.mark.parametrize("empty", ["skip", "emit"])
+def test_windows_beyond_64_bits_are_refused(time, origin, empty):
+    """Their numbers wrapped, and memory was read that is none of theirs."""
+    spec = mta.hopping("1000i", slide="1i", on="t", origin=origin, empty=empty).agg(n=agg.count())
+    rows = {"t": np.array([time, time])}
+    with pytest.raises(DataError, match="edge that does not fit in 64 bits"):
+        spec(rows)
+    if empty == "skip":
+        with pytest.raises(DataError, match="edge that does not fit in 64 bits"):
+            spec.watermark().stream().push(rows)
+
+
 # -------------------------------------------------------------------------------------- refusals
 
 WRONG = [
