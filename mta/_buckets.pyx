@@ -157,7 +157,8 @@ cdef class Extents:
         return self.kind.origin
 
     def check(self, low, high):
-        """Refuse times from low to high where a window that holds one has an edge beyond 64 bits.
+        """Refuse times from low to high where a window that holds one has an edge, or a number, beyond
+        64 bits.
 
         Raises
         ------
@@ -174,7 +175,7 @@ cdef class Extents:
         start = first if self.kind.endless else first * slide + origin
         if min(start, first) < INT64_MIN and first <= low_at // slide:
             raise OverflowError(low)
-        if stop > INT64_MAX and (self.kind.endless or high_at - last * slide < length):
+        if max(stop, last) > INT64_MAX and (self.kind.endless or high_at - last * slide < length):
             raise OverflowError(high)
 
     def starts(self, const int64_t[::1] ts):

@@ -90,7 +90,7 @@ def find_extents(spec: Periodic, ts: Ints, ticks: Ticks, first: int) -> Extents:
     assert isinstance(spec, Hopping)
     length = _whole(spec.range.in_unit(ticks.finer))
     slide = _whole((spec.slide or spec.range).in_unit(ticks.finer))
-    return Extents(length, slide, origin % slide, right)  # the same windows, with small numbers
+    return Extents(length, slide, origin, right)
 
 
 def _whole(length: int | None) -> int:

@@ -263,7 +263,7 @@ LEAST, MOST = -(2**63), 2**63 - 1
     ("length", "slide", "origin", "right", "ts", "starts"),
     [
         (1, 1, 0, False, [LEAST + 1, LEAST + 2], [LEAST + 1, LEAST + 2]),
-        (1, 1, -5, True, [MOST, MOST - 20], [MOST - 21, MOST - 1]),
+        (1, 1, 0, True, [MOST, MOST - 20], [MOST - 21, MOST - 1]),
         (10, 20, -5, False, [LEAST + 8, LEAST + 19], [LEAST + 3]),
         (10, 7, -5, True, [LEAST + 10], [LEAST + 3]),
         (2, 7, "first", False, [LEAST, LEAST], [LEAST]),
