@@ -1,6 +1,7 @@
 """Builds the compiled modules; everything else about the package is in pyproject.toml.
 
-Every ``.pyx`` below ``mta/`` becomes an extension module, so a new one needs no entry here.
+Every ``.pyx`` below ``mta/`` becomes an extension module, so a new one needs no entry here. So do
+the modules of Python that every push runs through (``PUSHED``), as they are.
 The generated C goes to ``build/cython``, never beside the sources, and so into no distribution.
 
 Environment:
@@ -37,6 +38,22 @@ DIRECTIVES = {
     "embedsignature": True,
 }
 
+# Compiled as they are, these take half the time (docs/adr/0014). They stay Python: without a
+# compiled module beside it, the source is what is imported.
+PUSHED = (
+    "_frames_numpy", "bucket_stream", "buckets", "coded_values", "engine", "frames", "groups",
+    "key_state", "keyed", "kernels", "open_panes", "open_rows", "open_windows", "paged",
+    "paged_rows", "pane_answers", "pane_rows", "periodic_stream", "plan", "pool", "progress",
+    "push", "reorder", "repository", "rows", "slider", "stored_codes", "stored_stream", "stream",
+    "track",
+)  # fmt: skip
+# What Python says is what is compiled: annotations are no C types, indices count from the end too.
+PUSHED_DIRECTIVES = {
+    "language_level": 3,
+    "annotation_typing": False,
+    "freethreading_compatible": True,
+}
+
 # -g0: Python's own flags ask for debug information, which costs a quarter of the time to compile
 # and makes the objects seven times as large.
 # -ffp-contract=off: the error terms of TwoSum and TwoProd are exact only if every operation is
@@ -57,6 +74,8 @@ UNIX_FLAGS = [
 ]
 MSVC_FLAGS = ["/O2", "/fp:precise"]
 NATIVE_FLAGS = ["-march=native"]
+# gcc warns where Cython asks a constant, such as None, whether it is a number.
+PUSHED_FLAGS = ["-Wno-array-bounds"]
 
 
 def _native() -> bool:
@@ -65,7 +84,8 @@ def _native() -> bool:
 
 def _settings() -> str:
     """What no file date shows: when this differs from the last build, all is built again."""
-    return repr((Cython.__version__, DIRECTIVES, UNIX_FLAGS, _native()))
+    directives = DIRECTIVES, PUSHED_DIRECTIVES
+    return repr((Cython.__version__, directives, UNIX_FLAGS, _native()))
 
 
 def _extensions() -> list[Extension]:
@@ -74,9 +94,14 @@ def _extensions() -> list[Extension]:
     return [*modules, Extension(SHARED, [SHARED.replace(".", "/") + ".c"])]
 
 
+def _pushed() -> list[Extension]:
+    return [Extension(f"mta.{name}", [f"mta/{name}.py"]) for name in PUSHED]
+
+
 def _cythonized(force: bool) -> list[Extension]:
+    made: list[Extension] = []
     try:
-        return cythonize(
+        made += cythonize(
             _extensions(),
             build_dir=str(BUILD_DIR),
             compiler_directives=DIRECTIVES,
@@ -84,6 +109,15 @@ def _cythonized(force: bool) -> list[Extension]:
             nthreads=JOBS,
             force=force,
         )
+        made += cythonize(
+            _pushed(),
+            build_dir=str(BUILD_DIR),
+            compiler_directives=PUSHED_DIRECTIVES,
+            shared_utility_qualified_name=SHARED,
+            nthreads=JOBS,
+            force=force,
+        )
+        return made
     except CompileError as error:  # Cython has printed what is wrong; spare the traceback
         raise SystemExit(f"Cython could not compile {error}") from None
 
@@ -109,10 +143,12 @@ class BuildExt(build_ext):
     def build_extensions(self) -> None:
         msvc = self.compiler.compiler_type == "msvc"
         flags = MSVC_FLAGS if msvc else UNIX_FLAGS + (NATIVE_FLAGS if _native() else [])
+        pushed = {ext.name for ext in _pushed()}
         for ext in self.extensions:
-            ext.extra_compile_args = [*flags, *ext.extra_compile_args]
+            quiet = PUSHED_FLAGS if ext.name in pushed and not msvc else []
+            ext.extra_compile_args = [*flags, *quiet, *ext.extra_compile_args]
         super().build_extensions()
 
 
 if __name__ == "__main__":
-    setup(ext_modules=_extensions(), cmdclass={"build_ext": BuildExt})
+    setup(ext_modules=[*_extensions(), *_pushed()], cmdclass={"build_ext": BuildExt})

@@ -146,7 +146,7 @@ cdef class PowersKernel(HalvesKernel):
     def __init__(self, Counter counter, str source, wanted):
         Kernel.__init__(self, counter)
 
-    def attach(self, columns, const uint8_t[::1] valid, int64_t first):
+    def attach(self, columns, valid, int64_t first):
         Kernel.attach(self, columns, valid, first)
         bind_column(&self.rows.x, self.scan.columns[0], self.source)
         self.rows.valid = self.scan.valid
@@ -225,7 +225,7 @@ cdef class PairsKernel(HalvesKernel):
         Kernel.__init__(self, counter)
         self.ask(wanted, {"cov": COV, "corr": CORR, "slope": SLOPE})
 
-    def attach(self, columns, const uint8_t[::1] valid, int64_t first):
+    def attach(self, columns, valid, int64_t first):
         Kernel.attach(self, columns, valid, first)
         for k in range(2):
             bind_column(&self.rows.columns[k], self.scan.columns[k], self.sources[k])
@@ -334,7 +334,7 @@ cdef class ProductsKernel(HalvesKernel):
     def __init__(self, Counter counter, str source, wanted):
         Kernel.__init__(self, counter)
 
-    def attach(self, columns, const uint8_t[::1] valid, int64_t first):
+    def attach(self, columns, valid, int64_t first):
         Kernel.attach(self, columns, valid, first)
         bind_column(&self.rows.x, self.scan.columns[0], self.source)
         self.rows.valid = self.scan.valid
@@ -383,7 +383,7 @@ cdef class RunsKernel(HalvesKernel):
     def __init__(self, Counter counter, str source):
         Kernel.__init__(self, counter)
 
-    def attach(self, columns, const uint8_t[::1] valid, int64_t first):
+    def attach(self, columns, valid, int64_t first):
         Kernel.attach(self, columns, valid, first)
         bind_column(&self.rows.x, self.scan.columns[0], self.source)
         self.rows.valid = self.scan.valid

@@ -59,5 +59,21 @@ def next_bounds(
     right: bool,
     arrival: bool,
     final: bool,
-    stop: int = -1,
+    known: int | None = None,
+    base: int = 0,
 ) -> tuple[_Ints, _Ints]: ...
+def bounds_until(
+    ts: _Ints,
+    start: int,
+    stop: int,
+    first: int,
+    last: int,
+    span: int | None,
+    lag: int,
+    left: bool,
+    right: bool,
+    arrival: bool,
+    final: bool,
+    base: int,
+) -> tuple[_Ints, _Ints]: ...
+def row_bounds(start: int, stop: int, first: int, last: int, end: int) -> tuple[_Ints, _Ints]: ...

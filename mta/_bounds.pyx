@@ -208,27 +208,58 @@ cdef class TimeBounds(Bounds):
 
 
 def next_bounds(const int64_t[::1] ts, int64_t start, int64_t first, int64_t last, span, lag,
-                bint left, bint right, bint arrival, bint final, int64_t stop=-1):
+                bint left, bint right, bint arrival, bint final, known=None, int64_t base=0):
     """The bounds of one key whose rows come bit by bit, from row `start` on: (lo, hi).
 
     ts : times known so far, from the first row that a window may still need
-    first, last : where the two edges stand, as places in `ts` (as is `start`)
+    first, last : where the two edges stand
     final : no rows will follow; else only rows whose window can't grow any more are answered
-    stop : up to this row no window can grow, whatever follows (-1: unknown)
+    known : no row before this time will follow (None: only the rows themselves tell)
+    base : the number of the row that ts[0] is of
     """
-    cdef int64_t last_row = stop if stop >= 0 else ts.shape[0]
-    cdef int64_t n = last_row - start, done = 0
-    lo_array, hi_array = np.empty(max(n, 0), np.int64), np.empty(max(n, 0), np.int64)
+    cdef int64_t end = ts.shape[0], stop = end, row = start - base
+    cdef bint told = known is not None and not final
+    if told and row < end:
+        stop = first_open(&ts[0], row, end, edge_of(known, lag), right and not arrival)
+    return bounds_until(ts, start, stop + base, first, last, span, lag, left, right, arrival,
+                        final or told, base)
+
+
+def bounds_until(const int64_t[::1] ts, int64_t start, int64_t stop, int64_t first, int64_t last,
+                 span, lag, bint left, bint right, bint arrival, bint final, int64_t base):
+    """The same of the rows start..stop; final: no rows will follow that belong to their windows."""
+    cdef int64_t n = max(stop - start, 0), done = 0, i
+    lo_array, hi_array = np.empty(n, np.int64), np.empty(n, np.int64)
     cdef int64_t[::1] lo = lo_array, hi = hi_array
     cdef Edges edges = make_edges(span, lag, left, right, arrival)
-    edges.first = first
-    edges.last = last
-    edges.ties = start
+    edges.first = first - base
+    edges.last = last - base
+    edges.ties = start = start - base
     if n > 0:
         with nogil:
-            done = find_edges(&edges, &ts[0], start, last_row, ts.shape[0], final or stop >= 0,
+            done = find_edges(&edges, &ts[0], start, stop - base, ts.shape[0], final,
                               &lo[0] - start, &hi[0] - start)
-    return lo_array[:done], hi_array[:done]
+            for i in range(done if base else 0):
+                lo[i] += base
+                hi[i] += base
+    return (lo_array, hi_array) if done == n else (lo_array[:done], hi_array[:done])
+
+
+cdef int64_t edge_of(known, lag) except? -1:
+    """The time from which on rows are not there yet, as windows see them that lag."""
+    return max(INT64_MIN, min(known + lag, INT64_MAX))
+
+
+def row_bounds(int64_t start, int64_t stop, int64_t first, int64_t last, int64_t end):
+    """Of the rows start..stop of one key the windows [i + first, i + last), cut to its rows 0..end:
+    (lo, hi)."""
+    cdef int64_t n = max(stop - start, 0)
+    lo_array, hi_array = np.empty(n, np.int64), np.empty(n, np.int64)
+    cdef int64_t[::1] lo = lo_array, hi = hi_array
+    if n > 0:
+        shift(start, stop, last, 0, end, &hi[0] - start)
+        shift(start, stop, min(first, last), 0, end, &lo[0] - start)
+    return lo_array, hi_array
 
 
 def next_bounds_of_keys(const int64_t[::1] ts, const int64_t[::1] offsets, const int64_t[::1] start,
@@ -241,7 +272,7 @@ def next_bounds_of_keys(const int64_t[::1] ts, const int64_t[::1] offsets, const
     known : no row before this time will follow (None: only the rows themselves tell)
     """
     cdef int64_t keys = offsets.shape[0] - 1, k, n, done = 0, end, stop, room = 0
-    cdef int64_t edge = 0 if known is None else max(INT64_MIN, min(known + lag, INT64_MAX))
+    cdef int64_t edge = 0 if known is None else edge_of(known, lag)
     cdef bint told = known is not None and not final, closed = right and not arrival
     cdef Edges edges = make_edges(span, lag, left, right, arrival)
     for k in range(keys):

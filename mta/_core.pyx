@@ -3,6 +3,7 @@ from cpython.object cimport PyObject
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 
+from mta._arrays cimport items_of
 from mta._core_blocks cimport slide_rows
 from mta._monoids cimport (
     EXTREME, GEOMETRIC_MEAN, INT, MEAN, OBJECT, PRODUCT, RUN, STD, SUM, UINT, VALUE, VAR, Cells, OneCell,
@@ -225,11 +226,12 @@ cdef class Lowering:
 
     def answer_to(self, arrays):
         """arrays : 8-byte arrays, one per answer"""
-        cdef int64_t[::1] view
-        self.arrays = [array.view(np.int64) for array in arrays]    # keeps the pointers below alive
-        for i, array in enumerate(self.arrays):
-            view = array
-            self.wanted[i].out = <Cell*> &view[0] if view.shape[0] else NULL
+        cdef int64_t n
+        cdef int i = 0
+        self.arrays = arrays    # keeps the pointers below alive
+        for array in arrays:
+            self.wanted[i].out = <Cell*> items_of(array, sizeof(Cell), &n, True)
+            i += 1
 
     cdef int64_t run(self, const ForestOps* ops, const Lift* how, const void* parts, int64_t start,
                      int64_t n, const int64_t* lo, const int64_t* hi, const int64_t* counts) noexcept nogil:

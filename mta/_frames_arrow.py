@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,7 @@ class ArrowFrame(Frame):
         if self.names().count(name) > 1:
             raise DataError(f"column {name!r}: there are {self.names().count(name)} of this name")
         column = arrow_column(name, self.data.column(name))
-        return replace(column, native=self.data.column(name)) if column.values is None else column
+        return column._replace(native=self.data.column(name)) if column.values is None else column
 
     def encode(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         return encode_arrow(name, self.data.column(name))

@@ -6,7 +6,6 @@ of objects: NumPy itself would round integers beside a float and make text of nu
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,16 +15,24 @@ from mta._frames_objects import encode_objects, object_column
 from mta.errors import DataError
 from mta.frames import TIME_UNITS, Answer, Column, Frame, plain_column
 
+_NUMPY_UNITS = {ours: theirs for theirs, ours in TIME_UNITS.items()}
+
 
 class NumpyFrame(Frame):
     """A dict of one-dimensional arrays of one length."""
 
     def __init__(self, data: dict[str, Any]) -> None:
-        self.data = {name: _as_array(name, values) for name, values in data.items()}
-        lengths = {name: len(values) for name, values in self.data.items()}
-        if len(set(lengths.values())) > 1:
+        self.data: dict[str, Any] = {}
+        self.rows, even = -1, True
+        for name, values in data.items():
+            plain = type(values) is np.ndarray and values.ndim == 1
+            array = self.data[name] = values if plain else _as_array(name, values)
+            even = even and self.rows in (-1, len(array))
+            self.rows = len(array)
+        if not even:
+            lengths = {name: len(array) for name, array in self.data.items()}
             raise DataError(f"columns of different lengths: {lengths}")
-        self.rows = next(iter(lengths.values()), 0)
+        self.rows = max(self.rows, 0)
 
     def names(self) -> list[str]:
         """The keys of the dict."""
@@ -35,12 +42,11 @@ class NumpyFrame(Frame):
         """An array as plain arrays; null where it is masked, NaT or None."""
         data = self.data[name]
         valid = None
-        if isinstance(data, np.ma.MaskedArray):
+        if type(data) is not np.ndarray and isinstance(data, np.ma.MaskedArray):
             valid, data = ~np.ma.getmaskarray(data), np.asarray(data.data)
-        column = (
-            object_column(name, data) if data.dtype == object else plain_column(name, data, valid)
-        )
-        return replace(column, native=data) if column.values is None else column
+        objects = data.dtype.kind == "O"
+        column = object_column(name, data) if objects else plain_column(name, data, valid)
+        return column._replace(native=data) if column.values is None else column
 
     def key_values(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         """Objects are keys as they are, whatever type they might have as values."""
@@ -169,7 +175,7 @@ def _taken(answer: Answer, native: NDArray[Any]) -> NDArray[Any]:
 
 def _times(answer: Answer, like: Column) -> NDArray[Any]:
     letter = "m8" if like.kind == "duration" else "M8"
-    unit = {v: k for k, v in TIME_UNITS.items()}[like.unit or "s"]
+    unit = _NUMPY_UNITS[like.unit or "s"]
     times = answer.values.view(f"{letter}[{unit}]")
     return (
         times

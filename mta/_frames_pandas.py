@@ -6,7 +6,7 @@ None, NaT and pandas.NA are nulls.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ class PandasFrame(Frame):
         if isinstance(series, pd.DataFrame):
             raise DataError(f"column {name!r}: there are {series.shape[1]} of this name")
         column = _plain_or_other(name, series)
-        return replace(column, native=series.array) if column.values is None else column
+        return column._replace(native=series.array) if column.values is None else column
 
     def key_values(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         series = self.data[name]
@@ -117,9 +117,13 @@ class PandasFrame(Frame):
         return self._build(answers, pd.Index(numbers))
 
     def _build(self, answers: list[Answer], index: Any) -> pd.DataFrame:
-        arrow = any(isinstance(dtype, pd.ArrowDtype) for dtype in self.data.dtypes)
-        columns = {a.name: _arrow_answer(a) if arrow else _answer(a) for a in answers}
+        columns = {a.name: _arrow_answer(a) if self._arrow else _answer(a) for a in answers}
         return pd.DataFrame(columns, index=index, copy=False)
+
+    @cached_property
+    def _arrow(self) -> bool:
+        """Whether a column is held by Arrow; then answers are."""
+        return any(isinstance(dtype, pd.ArrowDtype) for dtype in self.data.dtypes)
 
 
 def _join_objects(parts: list[Any], joined: Any) -> Any:
@@ -184,10 +188,10 @@ def _arrow_answer(answer: Answer) -> Any:
     like = answer.like
     if like is not None and isinstance(like.dtype, pd.ArrowDtype):
         native = like.native.__arrow_array__() if like.native is not None else None
-        like = replace(_with_dtype(like, like.dtype.pyarrow_dtype), native=native)
+        like = _with_dtype(like, like.dtype.pyarrow_dtype)._replace(native=native)
     elif like is not None:  # a column of NumPy's, or of pandas' own, beside those of Arrow
         return _answer(answer)
-    return pd.arrays.ArrowExtensionArray(arrow_answer(replace(answer, like=like)))
+    return pd.arrays.ArrowExtensionArray(arrow_answer(answer._replace(like=like)))
 
 
 def _answer(answer: Answer) -> Any:

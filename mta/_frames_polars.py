@@ -118,7 +118,9 @@ class PolarsFrame(Frame):
         return Column(column.name, "time", None, unit=unit, dtype=dtype)
 
     def build(self, answers: list[Answer], at: NDArray[np.int64] | None = None) -> pl.DataFrame:
-        return pl.DataFrame([_series(a) for a in answers])
+        made = [_series(a) for a in answers]
+        # (The class looks into what it is given, which takes five times as long.)
+        return made[0].to_frame().hstack(made[1:]) if made else pl.DataFrame()
 
 
 def map_rows(

@@ -19,6 +19,7 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
+from mta._arrays cimport items_of
 from mta._kernel cimport Counter, Kernel
 from mta._monoids cimport Cell
 
@@ -65,11 +66,12 @@ cdef class HalvesKernel(Kernel):
         return 0
 
     def answer_to(self, arrays):
-        cdef int64_t[::1] view
+        cdef int64_t n
+        cdef int k = 0
         self.answers = arrays
-        for k, array in enumerate(arrays):
-            view = array.view(np.int64)
-            self.out[k] = <Cell*> &view[0] if view.shape[0] else NULL
+        for array in arrays:
+            self.out[k] = <Cell*> items_of(array, sizeof(Cell), &n, True)
+            k += 1
 
     cdef int tell(self, int64_t* marks, int64_t shift) noexcept nogil:
         """The row that splits the window: what is left and right of it is added up apart."""

@@ -13,12 +13,22 @@ from libc.stdint cimport INT64_MIN
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 
+from mta._arrays cimport items_of
 from mta._bounds cimport Bounds
 
 import numpy as np
 
 # Rows before the window that a kernel may still read: float sums read whole blocks of 16.
 KEPT = 16
+
+
+cdef const uint8_t* mask_of(valid, int64_t first) except? NULL:
+    """The mask of rows by their numbers, the first of which is `first`. NULL: there is none."""
+    cdef int64_t n
+    if valid is None:
+        return NULL
+    cdef const uint8_t* marks = <const uint8_t*> items_of(valid, 1, &n)
+    return marks - first if n else NULL
 
 
 cdef class Counter:
@@ -34,26 +44,26 @@ cdef class Counter:
         for k, need in enumerate(needs):
             self.need[k] = need
 
-    def attach(self, const uint8_t[::1] valid, int64_t first):
-        """valid: 0 where a row is null, from row `first` on; None where every row counts."""
+    def attach(self, valid, int64_t first):
+        """valid: a mask, 0 where a row is null, from row `first` on; None where every row counts."""
         self.owner = valid
-        self.valid = &valid[0] - first if valid is not None and valid.shape[0] else NULL
+        self.valid = mask_of(valid, first)
         if first > self.counting.first:    # what has left can't be taken off: the next window is counted anew
             self.counting.last = INT64_MIN
 
     def answer_to(self, answers):
-        """answers : per answer a uint8 mask, 1 where it is not null, and an int64 array for the
-        counts themselves; either may be None."""
-        cdef uint8_t[::1] mask
-        cdef int64_t[::1] counts
+        """answers : per answer a mask, 1 where it is not null, and an int64 array for the counts
+        themselves; either may be None."""
+        cdef int64_t n
+        cdef int k = 0
         self.answers = answers
         self.asked = False
-        for k, (mask_array, counts_array) in enumerate(answers):
-            mask, counts = mask_array, counts_array
+        for mask, counts in answers:
             self.asked |= mask is not None or counts is not None
-            self.mask[k] = &mask[0] if mask is not None and mask.shape[0] else NULL
-            self.out[k] = &counts[0] if counts is not None and counts.shape[0] else NULL
+            self.mask[k] = NULL if mask is None else <uint8_t*> items_of(mask, 1, &n, True)
+            self.out[k] = NULL if counts is None else <int64_t*> items_of(counts, 8, &n, True)
             self.full[k] = True
+            k += 1
 
     def is_full(self, int k):
         """Whether every window had the values that answer k needs."""
@@ -85,21 +95,23 @@ cdef class Kernel:
     def __init__(self, Counter counter):
         self.counter = counter
 
-    def attach(self, columns, const uint8_t[::1] valid, int64_t first):
+    def attach(self, columns, valid, int64_t first):
         """Give the rows from number `first` on.
 
         columns : one 8-byte array per column of the input, of one length
-        valid : uint8 array beside them, 0 where a value of the row is null, or None
+        valid : a mask beside them, 0 where a value of the row is null, or None
         """
-        cdef const int64_t[::1] raw
-        views = [column.view(np.int64) for column in columns]
-        self.owner = (views, valid)
-        for k, view in enumerate(views):
-            raw = view
-            self.scan.columns[k] = <const Cell*> (&raw[0] - first) if raw.shape[0] else NULL
-            self.scan.rows = first + raw.shape[0]
+        cdef const Cell* cells
+        cdef int64_t n = 0
+        cdef int k = 0
+        self.owner = (columns, valid)
+        for column in columns:
+            cells = <const Cell*> items_of(column, sizeof(Cell), &n)
+            self.scan.columns[k] = cells - first if n else NULL
+            self.scan.rows = first + n
+            k += 1
         self.scan.values = self.scan.columns[0]
-        self.scan.valid = &valid[0] - first if valid is not None and valid.shape[0] else NULL
+        self.scan.valid = mask_of(valid, first)
 
     def answer_to(self, arrays):
         """Where the answers go: one array per answer, item 0 of which is that of window 0."""

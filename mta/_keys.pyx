@@ -1,5 +1,5 @@
 """Keys: from values to dense group numbers, and from group numbers to rows sorted by group."""
-from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT64_MIN, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
 
 import numpy as np
@@ -94,6 +94,14 @@ cdef void refill(int64_t[::1] slots, const int64_t[::1] seen, int64_t found) noe
         while slots[slot] >= 0:
             slot = (slot + 1) & mask
         slots[slot] = code
+
+
+def has_least(const int64_t[::1] values):
+    """Whether the least number that 64 bits hold is among them."""
+    cdef int64_t i, found = 0
+    for i in range(values.shape[0]):
+        found |= values[i] == INT64_MIN
+    return found != 0
 
 
 def first_fall(const int64_t[::1] ts):

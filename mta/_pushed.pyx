@@ -13,7 +13,7 @@ import numpy as np
 
 from mta.frames import Column
 from mta.items import item_check
-from mta.kernels import answer_room, answers_rows, keeps_type, make_kernel, user_type
+from mta.kernels import answer_room, make_kernel, user_type
 from mta.plan import wanted_type
 
 KINDS = ("int", "int", "float", "other")    # of columns, by their types here
@@ -44,10 +44,10 @@ cdef class Room:
     def __cinit__(self, output, dict columns, RawColumn column):
         cdef int64_t[::1] view
         self.room = answer_room(output, columns, 1)
-        self.by_row = column if answers_rows(output.aggregate) else None
+        self.by_row = column if output.aggregate.answers_rows else None
         if isinstance(self.room, Lists):
             self.lists = self.room
-            real = keeps_type(output.aggregate) and column.type == REAL
+            real = output.aggregate.keeps_type and column.type == REAL
             self.kind = FLOAT_CELL if real else INT_CELL
         elif self.room.dtype == np.object_:
             self.kind = OBJECT_CELL
@@ -243,7 +243,7 @@ def has_partial(state):
 def make_column(str name, plan):
     """A column as its aggregates use it: as numbers, or as objects."""
     feeds = [feed for state in plan.states for feed in state.feeds if feed.column == name]
-    taken = [o for o in plan.outputs if o.aggregate.column == name and answers_rows(o.aggregate)]
+    taken = [o for o in plan.outputs if o.aggregate.column == name and o.aggregate.answers_rows]
     wanted = [wanted_type(o.aggregate, place) for o in plan.outputs
               for place, column in enumerate(o.aggregate.columns) if column == name]
     coded = any(feed.codes or feed.items for feed in feeds)

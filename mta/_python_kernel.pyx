@@ -25,7 +25,7 @@ cdef class PythonKernel(Kernel):
 
     def attach(self, columns, valid, int64_t first):
         Kernel.attach(self, columns, valid, first)
-        self.columns = self.owner[0]    # as int64, whatever they hold
+        self.columns = [column.view(np.int64) for column in columns]    # whatever they hold
         self.valid = None if valid is None else np.asarray(valid).view(np.bool_)
         self.first = first
 

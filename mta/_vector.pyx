@@ -1,4 +1,6 @@
 """Vector: what a window keeps of its rows, in numbers that are never used twice."""
+from cpython.buffer cimport (PyBUF_STRIDES, PyBuffer_Release, PyObject_CheckBuffer,
+                             PyObject_GetBuffer)
 from libc.string cimport memcpy, memmove
 
 import numpy as np
@@ -51,12 +53,14 @@ cdef class Vector:
         return 0
 
     def extend(self, items):
-        """Append an array."""
-        cdef int64_t n = len(items)
-        if self.end + n > self.capacity:
-            self.reserve(n)
-        self.array[self.end:self.end + n] = items
-        self.end += n
+        """Append an array: 8-byte items of any type as they are, others as integers."""
+        if take_items(self, items):
+            return
+        items = np.ascontiguousarray(items)
+        if items.itemsize != self.array.itemsize:
+            items = items.astype(self.array.dtype)
+        if not take_items(self, items):
+            raise ValueError("items: an array of one dimension is needed")
 
     cdef int pop(self) except -1:
         """Take the newest item back."""
@@ -114,3 +118,27 @@ cdef class Vector:
     def view(self):
         """The live items, without a copy. Appending or dropping leaves the view as it is."""
         return self.array[self.start:self.end]
+
+
+cdef bint take_items(Vector vector, items) except -1:
+    """Append the items of an array in one piece whose items are as wide; False: it is none."""
+    cdef Py_buffer raw
+    cdef int width = 8 if vector.wide else 1
+    cdef int64_t n
+    if not PyObject_CheckBuffer(items):
+        return False
+    PyObject_GetBuffer(items, &raw, PyBUF_STRIDES)
+    try:
+        if raw.ndim != 1 or raw.itemsize != width or (
+            raw.strides[0] != width and raw.len > width
+        ):
+            return False
+        n = raw.len // width
+        if vector.end + n > vector.capacity:
+            vector.reserve(n)
+        if n:
+            memcpy(vector.data + vector.end * width, raw.buf, raw.len)
+        vector.end += n
+        return True
+    finally:
+        PyBuffer_Release(&raw)

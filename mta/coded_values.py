@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import reduce
 from sys import getsizeof
 from typing import Any
@@ -56,7 +55,7 @@ class CodedValues:
     def types(self, columns: dict[str, Column]) -> dict[str, Column]:
         """Columns of these types, with codes where they have some here."""
         return {
-            name: replace(column, values=np.zeros(0, np.int64)) if name in self.columns else column
+            name: column._replace(values=np.zeros(0, np.int64)) if name in self.columns else column
             for name, column in columns.items()
         }
 
@@ -138,7 +137,7 @@ class CodedColumn:
                 new.append(row)
             codes[row] = code
         self._keep(new if self._pieces or not rows else [0, *new], column.native, frame)
-        return replace(column, values=codes, native=None)
+        return column._replace(values=codes, native=None)
 
     def _learn(self, value: Any) -> int:
         code = self.known[value] = self._next
@@ -167,7 +166,7 @@ class CodedColumn:
             codes = np.where(column.valid, codes, -1)
         wanted, at = np.unique(codes, return_inverse=True)
         native = frame.take_native(self._natives(wanted, frame), at)
-        return replace(column, values=None, native=native)
+        return column._replace(values=None, native=native)
 
     def _natives(self, codes: _Ints, frame: Frame) -> Any:
         """The values of these codes, which ascend and are known, or are -1."""

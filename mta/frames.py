@@ -9,24 +9,30 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mta._keys import factorize, filled
+from mta._keys import factorize, filled, has_least
 from mta.errors import ColumnError, DataError
 
 # NumPy's names of the units that times are kept in, and ours.
 TIME_UNITS = {"D": "d", "s": "s", "ms": "ms", "us": "us", "ns": "ns"}
 # Coarser ones are told in seconds.
 _COARSE_UNITS = ("Y", "M", "W", "h", "m")
-_NAT = np.iinfo(np.int64).min  # how NumPy stores it
+# The kinds of plain types, and the 8-byte type that holds their values, by the letter of NumPy.
+_PLAIN = {
+    "f": ("float", np.dtype(np.float64)),
+    "i": ("int", np.dtype(np.int64)),
+    "u": ("uint", np.dtype(np.uint64)),
+    "b": ("bool", np.dtype(np.int64)),
+}
+_SOURCES = {"float": "float", "null": "float", "uint": "uint"}
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """One column as the engine takes it.
 
     kind : "float", "int", "uint", "bool", "time", "date", "duration", "other", or "null" where
@@ -49,13 +55,12 @@ class Column:
     @property
     def source(self) -> str:
         """What the kernels call the type."""
-        return {"float": "float", "null": "float", "uint": "uint"}.get(self.kind, "int")
+        return _SOURCES.get(self.kind, "int")
 
     def slice(self, start: int, stop: int) -> Column:
         """The rows from `start` to before `stop`, without a copy."""
         values, valid, native = self.values, self.valid, self.native
-        return replace(
-            self,
+        return self._replace(
             values=None if values is None else values[start:stop],
             valid=None if valid is None else valid[start:stop],
             native=None if native is None else native[start:stop],
@@ -73,8 +78,7 @@ class Column:
         return self.kind in ("float", "int", "uint", "bool", "null")
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """One column of answers, as 8-byte values and where they are not null.
 
     like : a column whose native type the answer takes
@@ -94,22 +98,22 @@ class Answer:
     @property
     def items(self) -> Answer:
         """The items of all lists as one column."""
-        return replace(self, valid=None, lengths=None)
+        return self._replace(valid=None, lengths=None)
 
 
 def plain_column(
     name: str, data: NDArray[Any], valid: NDArray[np.bool_] | None = None, dtype: Any = None
 ) -> Column:
     """A column from a NumPy array of any type that has an 8-byte form."""
-    dtype = data.dtype if dtype is None else dtype
-    letter = data.dtype.kind
-    if letter in "mM":
+    given = data.dtype
+    dtype = given if dtype is None else dtype
+    if given.kind in "mM":
         return _time_column(name, data, valid, dtype)
-    wide = {"f": np.float64, "i": np.int64, "u": np.uint64, "b": np.int64}.get(letter)
-    if wide is None or data.dtype.itemsize > 8:
+    if given.kind not in _PLAIN or given.itemsize > 8:
         return Column(name, "other", None, valid, dtype=dtype)
-    kind = {"f": "float", "i": "int", "u": "uint", "b": "bool"}[letter]
-    return _filled(name, kind, data.astype(wide, copy=False), valid, None, dtype)
+    kind, wide = _PLAIN[given.kind]
+    values = data if given is wide else data.astype(wide)
+    return _filled(Column(name, kind, np.ascontiguousarray(values), valid, None, dtype))
 
 
 def null_column(name: str, rows: int, dtype: Any = None) -> Column:
@@ -121,35 +125,40 @@ def null_column(name: str, rows: int, dtype: Any = None) -> Column:
 def _time_column(
     name: str, data: NDArray[Any], valid: NDArray[np.bool_] | None, dtype: Any
 ) -> Column:
-    letter = data.dtype.kind
-    data = data.astype(data.dtype.newbyteorder("="), copy=False)
-    if data.size and (data.view(np.int64) == _NAT).any():
+    if not data.dtype.isnative:
+        data = data.astype(data.dtype.newbyteorder("="))
+    data = np.ascontiguousarray(data)
+    if has_least(data.view(np.int64)):  # NaT is the least number
         valid = ~np.isnat(data) if valid is None else valid & ~np.isnat(data)
-    unit, step = np.datetime_data(data.dtype)
-    if unit in _COARSE_UNITS and not (letter == "m" and unit in "YM"):
-        unit, data = "s", data.astype(f"{letter}8[s]")
-    elif step != 1:
-        data = data.astype(f"{letter}8[{unit}]")
-    if unit not in TIME_UNITS:
+    kind, unit, plain = _time_type(data.dtype)
+    if unit is None:
         return Column(name, "other", None, valid, dtype=dtype)
+    values = data if plain is None else data.astype(plain)
+    return _filled(Column(name, kind, values.view(np.int64), valid, unit, dtype))
+
+
+@lru_cache(maxsize=64)
+def _time_type(dtype: Any) -> tuple[str, str | None, Any]:
+    """Of times of a NumPy type: the kind, the unit (None: none of ours holds them), and the type
+    in which they are told in it (None: their own)."""
+    letter, plain = dtype.kind, None
+    unit, step = np.datetime_data(dtype)
+    if unit in _COARSE_UNITS and not (letter == "m" and unit in "YM"):
+        unit, plain = "s", np.dtype(f"{letter}8[s]")
+    elif step != 1:
+        plain = np.dtype(f"{letter}8[{unit}]")
     kind = "duration" if letter == "m" else ("date" if unit == "D" else "time")
-    return _filled(name, kind, data.view(np.int64), valid, TIME_UNITS[unit], dtype)
+    return kind, TIME_UNITS.get(unit), plain
 
 
-def _filled(
-    name: str,
-    kind: str,
-    values: NDArray[Any],
-    valid: NDArray[np.bool_] | None,
-    unit: str | None,
-    dtype: Any,
-) -> Column:
+def _filled(column: Column) -> Column:
     """Nulls become 0, which is what the kernels of sums need them to be."""
-    if valid is not None and not valid.all():
-        values = filled(np.ascontiguousarray(values), np.ascontiguousarray(valid))
-    else:
-        valid = None
-    return Column(name, kind, np.ascontiguousarray(values), valid, unit, dtype)
+    valid = column.valid
+    if valid is None or column.values is None:
+        return column
+    if valid.all():
+        return column._replace(valid=None)
+    return column._replace(values=filled(column.values, np.ascontiguousarray(valid)))
 
 
 class Frame:
@@ -276,18 +285,10 @@ def open_frame(data: Any) -> Frame:
     """
     if isinstance(data, Frame):
         return data
-    if isinstance(data, dict):
-        from mta._frames_numpy import NumpyFrame
-
-        return NumpyFrame(data)
-    if _is_a(data, "pandas", "DataFrame"):
-        from mta._frames_pandas import PandasFrame
-
-        return PandasFrame(data)
-    if _is_a(data, "polars", "DataFrame"):
-        from mta._frames_polars import PolarsFrame
-
-        return PolarsFrame(data)
+    kind: Any = type(data)
+    adapter = _adapter(kind)
+    if adapter is not None:
+        return adapter(data)
     if is_lazy(data):
         raise DataError("a polars LazyFrame holds no rows yet; call .collect() first")
     if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
@@ -300,18 +301,36 @@ def open_frame(data: Any) -> Frame:
     )
 
 
+@lru_cache(maxsize=64)
+def _adapter(kind: Any) -> Callable[[Any], Frame] | None:
+    """What opens data of this type; None: not its type tells."""
+    if issubclass(kind, dict):
+        from mta._frames_numpy import NumpyFrame
+
+        return NumpyFrame
+    if _is_a(kind, "pandas", "DataFrame"):
+        from mta._frames_pandas import PandasFrame
+
+        return PandasFrame
+    if _is_a(kind, "polars", "DataFrame"):
+        from mta._frames_polars import PolarsFrame
+
+        return PolarsFrame
+    return None
+
+
 def batches_of(data: Any) -> Iterable[Any]:
     """Batches as they are, a frame as the only one."""
     named = (("pandas", "DataFrame"), ("polars", "DataFrame"), ("polars", "LazyFrame"),
              ("pyarrow", "Table"), ("pyarrow", "RecordBatch"))  # fmt: skip
-    if isinstance(data, dict) or any(_is_a(data, *each) for each in named):
+    if isinstance(data, dict) or any(_is_a(type(data), *each) for each in named):
         return [data]
     return iter(data) if hasattr(data, "__iter__") else [data]
 
 
 def is_lazy(data: Any) -> bool:
     """Whether `data` is a polars LazyFrame."""
-    return _is_a(data, "polars", "LazyFrame")
+    return _is_a(type(data), "polars", "LazyFrame")
 
 
 def run_later(run: Callable[[Any], Any], data: Any, names: list[str]) -> Any:
@@ -321,7 +340,7 @@ def run_later(run: Callable[[Any], Any], data: Any, names: list[str]) -> Any:
     return map_rows(run, data, names)
 
 
-def _is_a(data: Any, library: str, name: str) -> bool:
-    """Whether `data` is of a class of a library; then the library has been imported."""
+def _is_a(kind: type, library: str, name: str) -> bool:
+    """Whether this is a class of a library, or made from it; then the library has been imported."""
     cls = getattr(sys.modules.get(library), name, None)
-    return cls is not None and isinstance(data, cls)
+    return cls is not None and issubclass(kind, cls)

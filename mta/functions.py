@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 from mta.durations import plain_int
@@ -190,6 +191,33 @@ class Aggregate:
     def columns(self) -> tuple[str, ...]:
         """All columns that it reads."""
         return () if self.column is None else (self.column, *self.others)
+
+    @cached_property
+    def state(self) -> str | None:
+        """As its function says."""
+        return FUNCTIONS[self.fn].state
+
+    @cached_property
+    def gives(self) -> str:
+        """As its function says."""
+        return FUNCTIONS[self.fn].gives
+
+    @cached_property
+    def answers_rows(self) -> bool:
+        """Whether the answer is the number of a row, or a list of them, whose value is to be
+        taken."""
+        if self.state == "arg":
+            return bool(self.others)
+        return self.state in ("ends", "list") or self.fn in ("mode", "most_common", "approx_top_k")
+
+    @cached_property
+    def keeps_type(self) -> bool:
+        """Whether the answer has the type of its (first) column."""
+        if self.fn in ("quantile", "median"):
+            return self.interp not in ("linear", "midpoint")
+        if self.fn in ("arg_min", "arg_max"):
+            return bool(self.others)
+        return self.gives in ("own", "bool", "list")
 
     @property
     def default_name(self) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -63,7 +62,7 @@ class Groups:
         for answer in self.keys(codes) if isinstance(data, dict) else []:
             if answer.valid is not None and answer.values.dtype.kind in "iuf":
                 # (An answer would have NaN for null.)
-                plain = self.example.build_numbered([replace(answer, valid=None)], codes)
+                plain = self.example.build_numbered([answer._replace(valid=None)], codes)
                 data[answer.name] = np.ma.MaskedArray(plain[answer.name], ~answer.valid)
         return data
 

@@ -26,7 +26,7 @@ from mta._sums import ExactSumKernel
 from mta._tallies import TallyKernel
 from mta._widesums import WideSumKernel
 from mta.frames import Column
-from mta.functions import FUNCTIONS, Aggregate
+from mta.functions import Aggregate
 from mta.monoids import answer_array, make_user_kernel
 from mta.plan import Output, SketchOf, State
 from mta.sketches import Frequent, Hll, Quantiles, Sketch, Theta, make_sketch_kernel
@@ -184,23 +184,6 @@ _MAKERS: dict[str, Make] = {
 }
 
 
-def answers_rows(aggregate: Aggregate) -> bool:
-    """Whether the answer is the number of a row, or a list of them, whose value is to be taken."""
-    state = FUNCTIONS[aggregate.fn].state
-    if state == "arg":
-        return bool(aggregate.others)
-    return state in ("ends", "list") or aggregate.fn in ("mode", "most_common", "approx_top_k")
-
-
-def keeps_type(aggregate: Aggregate) -> bool:
-    """Whether the answer has the type of its (first) column."""
-    if aggregate.fn in ("quantile", "median"):
-        return aggregate.interp not in ("linear", "midpoint")
-    if aggregate.fn in ("arg_min", "arg_max"):
-        return bool(aggregate.others)
-    return FUNCTIONS[aggregate.fn].gives in ("own", "bool", "list")
-
-
 def user_sources(columns: Iterable[Column]) -> list[str]:
     """What a user's monoid calls the types of its columns: to it, booleans are no integers."""
     names = {"bool": "bool", "other": "text"}
@@ -218,18 +201,18 @@ def user_type(aggregate: Aggregate, columns: Columns) -> str:
 def answer_room(output: Output, columns: Columns, n: int) -> Any:
     """Room for n answers: an array of 8-byte items, or `Lists`."""
     aggregate = output.aggregate
-    gives = FUNCTIONS[aggregate.fn].gives
+    gives = aggregate.gives
     if gives == "list":
         return Lists(n)
     if gives == "bytes":
         return np.empty(n, np.object_)
     if gives == "user":
         return answer_array(user_type(aggregate, columns), n)
-    if gives == "int" or answers_rows(aggregate) or FUNCTIONS[aggregate.fn].state == "arg":
+    if gives == "int" or aggregate.answers_rows or aggregate.state == "arg":
         return np.empty(n, np.int64)  # counts, rows and distances between rows
     assert aggregate.column is not None
     source = columns[aggregate.column].source
-    whole = keeps_type(aggregate) or (gives == "total" and aggregate.overflow != "float")
+    whole = aggregate.keeps_type or (gives == "total" and aggregate.overflow != "float")
     if not whole or source == "float":
         return np.empty(n, np.float64)
     return np.empty(n, np.uint64 if source == "uint" else np.int64)

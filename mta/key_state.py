@@ -45,6 +45,8 @@ class KeyState:
         self.arrivals = Vector()
         self.times = Vector() if timed else None
         self.revisions = Vector() if revised else None  # how often a row has been answered
+        # What is kept of rows beside the track.
+        self.beside = [v for v in (self.arrivals, self.times, self.revisions) if v is not None]
         self.newest: int | None = None  # time of its last row
 
     def edge(self) -> int:
@@ -67,7 +69,7 @@ class KeyState:
             track.picked.extend(moved.picked)
         if len(moved.times):
             self.newest = fields["newest"]
-        for vector in self.beside():
+        for vector in self.beside:
             vector.first = place.answered
         self.arrivals.extend(moved.arrivals)
         if self.times is not None and len(moved.times):
@@ -95,13 +97,13 @@ class KeyState:
         row, windows = track.insert(int(rows.ts[0]), rows.chunk, now, rows.picked)
         newest, at = self.newest, row - self.arrivals.first
         self._append(rows)
-        for vector in self.beside():
+        for vector in self.beside:
             vector.move_last(at)
         self.newest = int(rows.ts[0]) if newest is None else max(newest, int(rows.ts[0]))
 
         def undo() -> None:
             self.newest = newest
-            for vector in self.beside():
+            for vector in self.beside:
                 vector.move_to_last(at)
                 vector.take_back(1)
             track.undo_insert(row, place)
@@ -119,16 +121,14 @@ class KeyState:
         return found
 
     @staticmethod
-    def beside_rows(vector: Vector, at: Ints) -> Ints:
+    def beside_rows(vector: Vector | None, at: Ints) -> Ints:
         """What a vector of them holds of these rows, which ascend."""
+        if vector is None:
+            return _NONE
         start, stop = int(at[0]) - vector.first, int(at[-1]) - vector.first + 1
         items: Ints = vector.view()[start:stop]
         # (A copy: the vector goes on moving its items.)
         return items.copy() if stop - start == len(at) else items[at - at[0]]
-
-    def beside(self) -> list[Vector]:
-        """What is kept of rows beside the track."""
-        return [v for v in (self.arrivals, self.times, self.revisions) if v is not None]
 
     def place(self) -> tuple[Place, int, int | None]:
         """Where it stands; `go_back` returns to it as long as `settle` has not been called."""
@@ -138,13 +138,13 @@ class KeyState:
         """Undo everything since it stood at `place`."""
         track, waiting, self.newest = place
         self.track.go_back(track)
-        for vector in self.beside():
+        for vector in self.beside:
             vector.take_back(len(vector) - waiting)
 
     def settle(self, now: int | None) -> None:
         """Let go of what no later window, and no later answer, can need."""
         self.track.settle(now)
-        for vector in self.beside():
+        for vector in self.beside:
             vector.drop_to(self.track.open_from)
 
 

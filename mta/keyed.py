@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from mta._keys import factorize, group_places
+from mta._pool import offsets_of, ranges
 from mta._vector import Vector
 from mta.engine import Ints, Ticks
 from mta.frames import Answer, Frame
@@ -20,7 +21,7 @@ from mta.groups import Groups, make_groups
 from mta.key_state import KeyState, Made, joined
 from mta.ledger import Ledger
 from mta.plan import Plan
-from mta.pool import Pool, offsets_of, ranges
+from mta.pool import Pool
 from mta.push import NEVER, NO_ROWS
 from mta.reorder import Arrived
 from mta.revise import RevisedTrack
@@ -30,9 +31,9 @@ from mta.specs import Rolling
 from mta.track import Track, Windows
 
 AWAKE = 1024  # so many tracks have kernels; those of others are made anew when they get rows
-# Nanoseconds (ADR 8): what a track costs a push beside its rows; what a pool costs for each
+# Nanoseconds (ADR 8, 14): what a track costs a push beside its rows; what a pool costs for each
 # row that it keeps of the keys at hand, and for each of their states that takes the row up again.
-TRACK, POOL_ROW, STATE_ROW = 60_000, 1, 3
+TRACK, POOL_ROW, STATE_ROW = 30_000, 1, 3
 STATE_ROWS = {
     "powers": 8, "pairs": 14, "weighted": 14, "products": 14, "runs": 9, "ranks": 16, "tally": 20,
     "kll": 1000, "hll": 1000, "theta": 1000, "frequent": 1000, "user": 1000,
@@ -72,7 +73,7 @@ class KeyedWindows:
 
     def numbers(self, frame: Frame) -> Ints | None:
         """The numbers of the rows' keys; None where there is one."""
-        if not self.spec.by and len(self.groups):
+        if not self.spec.by and len(self.counts):
             return None
         codes = self.groups.codes(frame)
         self._grow()
@@ -211,19 +212,18 @@ class KeyedWindows:
 
     def _made(self, told: list[tuple[KeyState, Windows]], answers: list[Answer]) -> Made:
         """Answers, with the rows that they are of."""
-        arrivals, times, revisions = [], [], []
-        for state, windows in told:
-            arrivals.append(state.beside_rows(state.arrivals, windows.at))
-            if state.times is not None:
-                times.append(state.beside_rows(state.times, windows.at))
-            if state.revisions is not None:
-                revisions.append(state.count_answers(windows.at, 1))
-                self._undo.append(partial(state.count_answers, windows.at, -1))
-        keys = NO_ROWS
+        arrivals = joined([state.beside_rows(state.arrivals, at) for state, (at, _, _) in told])
+        keys = times = revisions = NO_ROWS
+        if self.timed:
+            times = joined([state.beside_rows(state.times, at) for state, (at, _, _) in told])
+        if self.within is not None:
+            revisions = joined([state.count_answers(at, 1) for state, (at, _, _) in told])
+            for state, (at, _, _) in told:
+                self._undo.append(partial(state.count_answers, at, -1))
         if self.spec.by:
             numbers = [state.number for state, _ in told]
             keys = np.repeat(numbers, [len(windows.at) for _, windows in told])
-        return Made(joined(arrivals), keys, joined(times), joined(revisions), answers)
+        return Made(arrivals, keys, times, revisions, answers)
 
     # -------------------------------------------------------------------------- tracks
 

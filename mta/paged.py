@@ -18,7 +18,7 @@ from mta._paged import GivenCounter, PagedKernel, fronts_in_block
 from mta._paged_halves import PagedHalves
 from mta.coded_values import CodedValues
 from mta.count_log import Logs
-from mta.engine import Ints, Ticks, row_edges
+from mta.engine import Ints, Ticks
 from mta.errors import StoreError
 from mta.frames import Column
 from mta.paged_kernels import COUNTING, Paged, make_paged_kernel
@@ -104,7 +104,6 @@ class PagedTrack(Track):
         super().__init__(spec, plan, ticks)
         self._make, self._leave, self._logs = make, leave, logs
         self.look_up = self._look_up
-        self._row_edges = row_edges(spec)
         # How far back from its row a window reaches, where it has a range.
         reach = min((ticks.range or 0) + ticks.lag, _GREATEST)
         self._back = reach - (not self.sides[0])
@@ -141,7 +140,7 @@ class PagedTrack(Track):
 
     @property
     def _kernels(self) -> list[Paged]:
-        return [] if self.slider is None else cast(PagedSlider, self.slider).paged
+        return self.slider.paged if isinstance(self.slider, PagedSlider) else []
 
     # ------------------------------------------------------------------------------ answers
 
@@ -160,15 +159,6 @@ class PagedTrack(Track):
         if self._stored is None:
             self._stored = self._make_stored(None)
         return windows
-
-    def _row_bounds(self, final: bool) -> tuple[Ints, Ints]:
-        first, last = self._row_edges
-        start, end = self.answered, self.received
-        stop = end if final else min(end, end - last + 1)
-        if start < stop and start + first >= 0 and stop + last <= end + 1:  # none is cut short
-            hi = np.arange(start + last, stop + last)
-            return hi + (first - last), hi
-        return super()._row_bounds(final)
 
     def answer(self, windows: Windows, answers: KeyedAnswers) -> None:
         """As of every track; those windows together that begin in one block."""

@@ -8,7 +8,6 @@ before it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,7 +40,7 @@ class Told(NamedTuple):
     parts: list[bytes]
 
 
-MakeRepository = Callable[[dict[str, str], list[str], Told | None], Repository]
+MakeRepository = Callable[[dict[str, str], list[str], "Told | None"], Repository]
 
 
 class Names:
@@ -339,7 +338,7 @@ class PagedRows:
         else:
             self._found.pop(column.name, None)
         mask = None if found.valid.all() else found.valid
-        return replace(column, values=found.values.view(kept.values.dtype), valid=mask)
+        return column._replace(values=found.values.view(kept.values.dtype), valid=mask)
 
     def _find_stored(self, name: str, found: Found, places: Ints) -> None:
         """Fill in the values of these rows, which are here."""

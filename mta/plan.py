@@ -127,6 +127,17 @@ class Plan:
         return {name: numbers.setdefault(question, len(numbers)) for name, question in asked}
 
     @cached_property
+    def taken(self) -> list[str]:
+        """The names of the answers that are values of rows."""
+        return [o.name for o in self.outputs if o.aggregate.answers_rows]
+
+    @cached_property
+    def shared(self) -> frozenset[int]:
+        """The slots that more than one answer has."""
+        slots = list(self.slots.values())
+        return frozenset(slot for slot in slots if slots.count(slot) > 1)
+
+    @cached_property
     def _of_inputs(self) -> dict[Input | None, list[Output]]:
         known: dict[Input | None, list[Output]] = {source: [] for source in [None, *self.inputs]}
         for output in self.outputs:
@@ -139,12 +150,17 @@ class Plan:
 
     def asked(self, state: State) -> list[Output]:
         """The same without repetitions: of equal questions, the one that needs least."""
-        asked: dict[Any, Output] = {}
-        for output in self.of_state(state):
-            known = asked.setdefault(output.question, output)
-            if output.need < known.need:
-                asked[output.question] = output
-        return list(asked.values())
+        return self._asked[state]
+
+    @cached_property
+    def _asked(self) -> dict[State, list[Output]]:
+        known: dict[State, dict[Any, Output]] = {state: {} for state in self.states}
+        for output in self.outputs:
+            if output.state is not None:
+                asked = known[output.state].setdefault(output.question, output)
+                if output.need < asked.need:
+                    known[output.state][output.question] = output
+        return {state: list(asked.values()) for state, asked in known.items()}
 
     def of_input(self, source: Input | None) -> list[Output]:
         """The answers that count the same rows (None: all of them)."""

@@ -12,7 +12,7 @@ others; the places that they leave are given back once they are most of all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ import numpy as np
 from mta._bounds import next_bounds_of_keys, rows_before
 from mta._kernel import KEPT
 from mta._keys import splice
+from mta._pool import FIELDS, advanced, edges_of, gather, offsets_of, ranges, scatter
 from mta._sketch_kernel import Items
 from mta._vector import Vector
 from mta.engine import Ints, Ticks, row_edges, row_windows, ties_by_arrival
@@ -33,10 +34,6 @@ from mta.slider import AnswerOverflowError, RawAnswers, Slider
 from mta.specs import Rolling
 
 _SPARE = 1024  # places of rows that are gone are given back when there are more than this
-# Of every key: where its rows are, and how many; what a track has (see there); the times of its
-# newest row and of the first one without an answer; where the rows without an answer are; whether
-# its kernels have marks.
-FIELDS = ("begin", "kept", "received", "answered", "lo", "hi", "newest", "due", "open", "marked")
 
 
 class Runs(NamedTuple):
@@ -80,7 +77,7 @@ class Step:
     keys : their numbers
     chunk, times : all rows of these keys, put together
     arrivals, picked : of those that had no answer before
-    fields : of the keys, afterwards; places are those among the rows put together
+    table : `FIELDS` of the keys, afterwards; places are those among the rows put together
     marks : of every kernel, a row a key
     """
 
@@ -89,8 +86,13 @@ class Step:
     times: Ints
     arrivals: Ints
     picked: Any
-    fields: dict[str, Ints]
+    table: Ints
     marks: list[Ints]
+
+    @property
+    def fields(self) -> dict[str, Ints]:
+        """The table by the names of its rows."""
+        return dict(zip(FIELDS, self.table, strict=True))
 
 
 class Pool:
@@ -109,6 +111,7 @@ class Pool:
         self.arrivals = Vector()  # of the rows without an answer
         self.picked = None if spec.by_rank else Vector(False)  # and whether they are to have one
         self.fields = {name: Vector() for name in FIELDS}
+        self._columns = list(self.fields.values())
         self.marks: list[Ints] | None = None  # of every kernel, a row a key
         self.waiting = NO_ROWS  # the keys with rows without an answer
         self.live = 0  # rows that are kept
@@ -160,7 +163,8 @@ class Pool:
             begin, came = np.concatenate([begin, none]), np.concatenate([came, none])
         if not len(keys):
             return None
-        before = {name: self.of(name, keys) for name in FIELDS}
+        table = gather(self._columns, keys)
+        before: dict[str, Ints] = dict(zip(FIELDS, table, strict=True))
         runs = _runs(before["begin"], before["kept"], begin, came)
         waited = before["received"] - before["answered"]
         open_runs = _runs(before["open"], waited, begin, came)
@@ -176,7 +180,10 @@ class Pool:
             open_runs.join(self.arrivals.view(), rows.arrivals),
             None if self.picked is None or rows.picked is None
             else open_runs.join(self.picked.view(), rows.picked.view(np.uint8)),
-            self._after(before, runs, shift, times, windows, counts, open_runs.offsets),
+            advanced(
+                table, came, runs.offsets, open_runs.offsets, shift, times, counts, windows.lo,
+                windows.hi,
+            ),
             [mine[keys] for mine in self.all_marks()],
         )  # fmt: skip
         self.step = step
@@ -223,29 +230,6 @@ class Pool:
             lo, hi = lo + by, hi + by
         return Windows(key, rank, rank + by, lo, hi), counts
 
-    def _after(
-        self, before: dict[str, Ints], runs: Runs, shift: Ints, times: Ints, windows: Windows,
-        counts: Ints, open_offsets: Ints,
-    ) -> dict[str, Ints]:  # fmt: skip
-        """The fields of the keys when this has been done."""
-        some, last = counts > 0, np.cumsum(counts) - 1
-        made = {name: values.copy() for name, values in before.items()}
-        made["received"] = before["received"] + runs.came
-        made["answered"] = before["answered"] + counts
-        for edge, bounds in (("lo", windows.lo), ("hi", windows.hi)):
-            made[edge][some] = bounds[last[some]] - shift[some]
-        # (What is let go of is what `Track.settle` lets go of.)
-        base = before["received"] - before["kept"]
-        cut = np.maximum(base, np.minimum(made["lo"] - KEPT, made["answered"] - 1))
-        made["kept"], made["begin"] = made["received"] - cut, cut + shift
-        made["open"] = open_offsets[:-1] + counts
-        if len(times):
-            came = runs.came > 0
-            made["newest"][came] = times[runs.offsets[1:][came] - 1]
-            waits = made["received"] > made["answered"]
-            made["due"][waits] = times[(made["answered"] + shift)[waits]]
-        return made
-
     # --------------------------------------------------------------------- answers out
 
     def _answer(
@@ -263,7 +247,7 @@ class Pool:
             counts = np.bincount(windows.key, minlength=len(counts))
         if not len(windows.at):
             return None
-        step.fields["marked"] = before["marked"] | (counts > 0)
+        step.fields["marked"] |= counts > 0
         answers = self._slide(windows, counts, before["marked"], shift, step)
         return Made(
             step.arrivals[open_at],
@@ -325,8 +309,7 @@ class Pool:
         self.arrivals.extend(step.arrivals)
         if self.picked is not None and step.picked is not None:
             self.picked.extend(step.picked)
-        for name, values in fields.items():
-            self.of(name)[keys] = values
+        scatter(self._columns, keys, step.table)
         for mine, new in zip(self.marks or [], step.marks, strict=False):
             mine[keys] = new
         waits = fields["received"] > fields["answered"]
@@ -369,7 +352,7 @@ class Pool:
         order = begin[keys].argsort()
         keys, sizes = keys[order], sizes[order]
         places = ranges(begin[keys], sizes)
-        begin[keys] = np.cumsum(sizes) - sizes
+        begin[keys] = offsets_of(sizes)[:-1]
         return places
 
     # ---------------------------------------------------------------------- snapshots
@@ -436,17 +419,10 @@ class Pool:
     def edges(self, keys: Ints) -> Ints:
         """The times from which on rows of these keys are not late: no row was answered whose window
         they would be in, and none has come that is after them."""
-        edges = self.of("newest", keys).copy()
         if self.spec.over_rows or self.by_arrival:
-            return edges
-        received, answered = self.of("received", keys), self.of("answered", keys)
-        some = answered > 0
-        last = self.of("begin", keys) + answered - 1 - (received - self.of("kept", keys))
-        lag = self.ticks.lag
-        least, most = NEVER + max(lag, 0), EVER + min(lag, 0) - 1
-        times = np.clip(self.times.view()[last[some]], least, most)
-        edges[some] = np.maximum(edges[some], times - lag + self.sides[1])
-        return edges
+            return self.of("newest", keys)
+        times, closed = self.times.view(), self.sides[1]
+        return edges_of(gather(self._columns, keys), times, self.ticks.lag, closed)
 
     def move_out(self, key: int) -> Moved:
         """Let go of a key."""
@@ -488,24 +464,9 @@ def _runs(begin: Ints, kept: Ints, new_begin: Ints, came: Ints) -> Runs:
     return Runs(begin, kept, new_begin, came, offsets_of(kept + came))
 
 
-def offsets_of(sizes: Ints) -> Ints:
-    """Where each of so many items begins, and the end."""
-    offsets = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes, out=offsets[1:])
-    return offsets
-
-
 def _fresh(field: str) -> int:
     """The field of a key without rows."""
     return NEVER if field == "newest" else 0
-
-
-def ranges(starts: Ints, sizes: Ints) -> Ints:
-    """starts[0], starts[0] + 1, … so many as sizes[0]; then those of the next."""
-    ends = np.cumsum(sizes)
-    total = int(ends[-1]) if len(ends) else 0
-    made: Ints = np.arange(total) + (starts - (ends - sizes)).repeat(sizes)
-    return made
 
 
 class ChunkRows:
@@ -563,7 +524,7 @@ def _joined_column(old: Column, new: Column, kept: int, chunk: Chunk, runs: Runs
     valid = _joined_mask(old.valid if kept else None, new.valid, kept, chunk.rows, runs)
     if new.values is not None:
         olds = np.zeros(0, new.values.dtype) if old.values is None or not kept else old.values
-        return replace(new, values=runs.join(olds, new.values), valid=valid)
+        return new._replace(values=runs.join(olds, new.values), valid=valid)
     places = runs.join(np.arange(kept), np.arange(kept, kept + chunk.rows))
     native = chunk.frame.join_natives(old.native, new.native) if kept else new.native
-    return replace(new, valid=valid, native=chunk.frame.take_native(native, places))
+    return new._replace(valid=valid, native=chunk.frame.take_native(native, places))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
@@ -255,6 +255,8 @@ class PushedStream(ABC, Generic[SpecT]):
 
     def _check_kind(self, frame: Frame) -> None:
         """Refuse another kind of data than that of the first push."""
+        if type(frame) is type(self.frame):
+            return
         check_kind(frame, self.frame)
         if self.frame is None:
             self.frame = open_frame(frame.take(NO_ROWS))
@@ -382,13 +384,13 @@ def fitted(column: Column, like: Column | None, frame: Frame) -> Column:
     if column.kind == "null" and column.values is not None:
         if like.values is None:
             nulls = frame.nulls_like(like.native, len(column.values))
-            return replace(like, valid=column.valid, native=nulls)
-        return replace(like, values=column.values.astype(like.values.dtype), valid=column.valid)
+            return like._replace(valid=column.valid, native=nulls)
+        return like._replace(values=column.values.astype(like.values.dtype), valid=column.valid)
     if like.kind in ("float", "null") and column.numeric and column.values is not None:
         floats = column.values.astype(np.float64)
         wrong = np.flatnonzero(floats.astype(column.values.dtype) != column.values)
         if not len(wrong):
-            return replace(like, kind="float", values=floats, valid=column.valid)
+            return like._replace(kind="float", values=floats, valid=column.valid)
         shown = column.values[wrong[0]]
         raise DataError(
             f"column {column.name!r}, row {wrong[0]}: it held floats, and none is {shown}"
@@ -402,10 +404,10 @@ def typed_column(frame: Frame, name: str, kind: str, unit: str | None) -> Column
     if (column.kind, column.unit) == (kind, unit):
         return column
     if kind == "other":
-        return replace(column, kind=kind, values=None, valid=None, native=np.empty(0, object))
+        return column._replace(kind=kind, values=None, valid=None, native=np.empty(0, object))
     values = np.zeros(0, {"float": np.float64, "uint": np.uint64}.get(kind, np.int64))
     dtype = np.dtype(object) if unit is not None and column.dtype is None else column.dtype
-    return replace(column, kind=kind, unit=unit, values=values, valid=None, dtype=dtype)
+    return column._replace(kind=kind, unit=unit, values=values, valid=None, dtype=dtype)
 
 
 def key_values(frame: Frame, by: tuple[str, ...], rows: Ints) -> list[tuple[Any, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mta._bounds import next_bounds
+from mta._bounds import bounds_until
 from mta._kernel import KEPT
 from mta.engine import Ints, Ticks, row_edges, row_windows
 from mta.plan import Plan
@@ -117,7 +117,10 @@ class RevisedTrack(Track):
         """The first row whose window may still grow."""
         if self.over_rows:
             return min(self.received, self.received - row_edges(self.spec)[1] + 1)
-        return self.complete(known) + self.times.first
+        times, closed = self.times.view(), self.sides[1] and not self.by_arrival
+        edge = _clip(known + self.ticks.lag)
+        place = int(times.searchsorted(edge, side="left" if closed else "right"))
+        return max(place + self.times.first, self.answered)
 
     def _windows_near(self, t: int, row: int) -> Windows:
         """Windows of rows that have been answered: all that hold this row, at t, its own, and some
@@ -134,11 +137,12 @@ class RevisedTrack(Track):
             end = t + max(lag + self.ticks.range, 0)
             stop = min(stop, int(times.searchsorted(_clip(end), side="right")))
         # (From the first row of a time on: the edges are found peers and all.)
-        lo, hi = next_bounds(
-            times, start, 0, 0, self.ticks.range, lag, *self.sides, self.by_arrival, False,
-            max(stop, start),
+        start, stop = start + base, max(stop, start) + base
+        lo, hi = bounds_until(
+            times, start, stop, base, base, self.ticks.range, lag, *self.sides, self.by_arrival,
+            True, base,
         )  # fmt: skip
-        return Windows(np.arange(start + base, start + base + len(lo)), lo + base, hi + base)
+        return Windows(np.arange(start, start + len(lo)), lo, hi)
 
 
 def _clip(t: int) -> int:

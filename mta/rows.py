@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import reduce
 from sys import getsizeof
 from typing import Any, NamedTuple, Protocol
 
@@ -17,7 +15,6 @@ from mta._vector import Vector
 from mta.errors import DataError
 from mta.frames import Column, Frame
 from mta.items import check_items
-from mta.kernels import answers_rows
 from mta.plan import Feed, Input, Plan
 
 Mask = NDArray[np.bool_]
@@ -63,9 +60,12 @@ def distinct_values(
 
 def counted_rows(source: Input, columns: dict[str, Column]) -> Mask | None:
     """The rows in which no column is null (or, where NaN is skipped, NaN); None: all."""
-    masks = [_not_null(columns[name], source.skip_nan) for name in source.columns]
-    kept = [mask for mask in masks if mask is not None]
-    return (kept[0] if len(kept) == 1 else reduce(np.logical_and, kept)) if kept else None
+    kept: Mask | None = None
+    for name in source.columns:
+        mask = _not_null(columns[name], source.skip_nan)
+        if mask is not None:
+            kept = mask if kept is None else kept & mask
+    return kept
 
 
 def _not_null(column: Column, skip_nan: bool) -> Mask | None:
@@ -123,8 +123,7 @@ class Chunk(NamedTuple):
 
 def taken_column(column: Column, rows: NDArray[np.int64], frame: Frame) -> Column:
     """The values in these rows; `frame` is one of their kind."""
-    return replace(
-        column,
+    return column._replace(
         values=None if column.values is None else column.values[rows],
         valid=None if column.valid is None else column.valid[rows],
         native=None if column.native is None else frame.take_native(column.native, rows),
@@ -161,9 +160,14 @@ class Coders:
 
     def chunk(self, frame: Frame, columns: dict[str, Column]) -> Chunk:
         """The rows of a frame."""
-        feeds = {f: self._fed(frame, columns[f.column], f) for f in self._feeds}
-        valids = {source: counted_rows(source, columns) for source in self._plan.inputs}
-        items = {f: self._items(columns[f.column], f) for f in self._coders if f.items}
+        feeds, valids, items = {}, {}, {}
+        for feed in self._feeds:
+            feeds[feed] = self._fed(frame, columns[feed.column], feed)
+        for source in self._plan.inputs:
+            valids[source] = counted_rows(source, columns)
+        for feed in self._coders:
+            if feed.items:
+                items[feed] = self._items(columns[feed.column], feed)
         return Chunk(frame.rows, feeds, valids, columns, self._taken, frame, items)
 
     def share(self, others: Coders) -> None:
@@ -205,7 +209,7 @@ class Coders:
                 coder.forget_all_but(np.concatenate([np.zeros(0, np.int64), *views]))
 
     def _fed(self, frame: Frame, column: Column, feed: Feed) -> NDArray[Any]:
-        if feed in self._coders and column.values is None:
+        if column.values is None and feed in self._coders:
             return self._coders[feed].codes(frame, column)
         return value_codes(frame, column) if feed.codes else fed_values(column, feed)
 
@@ -219,7 +223,7 @@ def _feeds(plan: Plan) -> list[Feed]:
 
 def _taken(plan: Plan) -> tuple[str, ...]:
     """The columns that answers are taken from."""
-    names = [o.aggregate.columns[0] for o in plan.outputs if answers_rows(o.aggregate)]
+    names = [o.aggregate.columns[0] for o in plan.outputs if o.aggregate.answers_rows]
     return tuple(dict.fromkeys(names))
 
 
@@ -293,12 +297,18 @@ class KeptRows:
     def __init__(self, plan: Plan) -> None:
         self.first = 0
         self.end = 0
-        self.feeds = {feed: Vector() for feed in _feeds(plan)}
-        self.valids: dict[Input, Vector | None] = dict.fromkeys(plan.inputs)
+        feeds = {feed: Vector() for feed in _feeds(plan)}
+        self.hold(feeds, dict.fromkeys(plan.inputs))
         self.values = {name: KeptColumn() for name in _taken(plan)}
         self._columns: dict[str, Column] = {}
         self._items: dict[Feed, Items | None] = {}
         self.frame: Any = None  # one of their kind, when rows have come
+
+    def hold(self, feeds: dict[Feed, Vector], valids: dict[Input, Vector | None]) -> None:
+        """Have these rows, but for the values that answers are taken from."""
+        self.feeds, self.valids = feeds, valids
+        masks = [mask for mask in valids.values() if mask is not None]
+        self._vectors = [*feeds.values(), *masks]
 
     def begin_at(self, row: int) -> None:
         """Let the first row, which is yet to come, have this number."""
@@ -310,12 +320,14 @@ class KeptRows:
         """More rows."""
         self._columns, self._items, self.frame = chunk.columns, chunk.items, chunk.frame
         for feed, vector in self.feeds.items():
-            vector.extend(chunk.feeds[feed].view(np.int64))
+            vector.extend(chunk.feeds[feed])
         for source, valid in chunk.valids.items():
             old = self.valids[source]
             if valid is not None or old is not None:
                 kept = extended_mask(old, valid, self.first, self.end, chunk.rows)
-                self.valids[source] = kept
+                if old is None and kept is not None:
+                    self.valids[source] = kept
+                    self._vectors.append(kept)
         for name, column in self.values.items():
             column.append(chunk.columns[name], chunk, self.first, self.end)
         self.end += chunk.rows
@@ -352,26 +364,23 @@ class KeptRows:
 
     def keep(self, places: NDArray[np.int64]) -> None:
         """Only the rows at these places, which ascend; they are numbered anew."""
-        for vector in (*self.feeds.values(), *self.valids.values()):
-            if vector is not None:
-                vector.keep(places)
+        for vector in self._vectors:
+            vector.keep(places)
         for column in self.values.values():
             column.keep(places, self.frame)
         self.end = self.first + len(places)
 
     def move_last(self, place: int, back: bool = False) -> None:
         """Put the newest row at this place, before those from there on (back: undo that)."""
-        for vector in (*self.feeds.values(), *self.valids.values()):
-            if vector is not None:
-                move_last(vector, place, back)
+        for vector in self._vectors:
+            move_last(vector, place, back)
         for column in self.values.values():
             column.move_last(place, self.end - self.first, self.frame, back)
 
     def take_back(self, rows: int) -> None:
         """Take the newest rows back."""
-        for vector in (*self.feeds.values(), *self.valids.values()):
-            if vector is not None:
-                vector.take_back(rows)
+        for vector in self._vectors:
+            vector.take_back(rows)
         for column in self.values.values():
             column.take_back(rows)
         self.end -= rows
@@ -383,9 +392,8 @@ class KeptRows:
     def drop_to(self, row: int) -> None:
         """Let go of the rows before this number."""
         row = max(row, self.first)
-        for vector in (*self.feeds.values(), *self.valids.values()):
-            if vector is not None:
-                vector.drop_to(row)
+        for vector in self._vectors:
+            vector.drop_to(row)
         for column in self.values.values():
             column.drop(row - self.first, row)
         self.first = row
@@ -406,15 +414,15 @@ class KeptColumn:
             self.native = new if self.native is None else chunk.frame.join_natives(self.native, new)
         else:
             self.values = Vector(True, first) if self.values is None else self.values
-            self.values.extend(column.values.view(np.int64))
+            self.values.extend(column.values)
         self.valid = extended_mask(self.valid, column.valid, first, end, chunk.rows)
 
     def like(self, column: Column) -> Column:
         """A column of this type with all values kept."""
         valid = None if self.valid is None else self.valid.view().view(np.bool_)
         if self.values is None or column.values is None:
-            return replace(column, native=self.native, valid=valid)
-        return replace(column, values=self.values.view().view(column.values.dtype), valid=valid)
+            return column._replace(native=self.native, valid=valid)
+        return column._replace(values=self.values.view().view(column.values.dtype), valid=valid)
 
     def move_last(self, place: int, rows: int, frame: Frame, back: bool) -> None:
         """Put the newest of so many values at this place (back: undo that)."""

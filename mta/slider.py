@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from typing import Any, Protocol
 
@@ -16,18 +15,16 @@ from mta._paged_user import PagedUserKernel
 from mta._sketch_kernel import Items, SketchKernel
 from mta._user import UserKernel
 from mta.frames import Answer, Column, Frame
-from mta.functions import FUNCTIONS
 from mta.kernels import (
     Columns,
     answer_room,
-    answers_rows,
-    keeps_type,
     make_kernel,
     user_type,
 )
 from mta.monoids import settled
 from mta.plan import Feed, Input, Output, Plan, State
 
+_USERS = (UserKernel, PagedUserKernel)
 Mask = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 LookUp = Callable[[Column, Ints], tuple[Column, Ints]]
@@ -90,12 +87,13 @@ class Slider:
         self.counters: dict[Input | None, Counter] = {
             source: count([o.need for o in plan.of_input(source)]) for source in counted
         }
-        self.asked = {state: plan.asked(state) for state in plan.states}
+        asked = {state: plan.asked(state) for state in plan.states}
         self.kernels: dict[State, Kernel] = {
             state: make(state, outputs, columns, self.counters[state.input])
-            for state, outputs in self.asked.items()
+            for state, outputs in asked.items()
         }
         self._running = list(self.counters.values()), list(self.kernels.values())
+        self._asked = [(kernel, state, asked[state]) for state, kernel in self.kernels.items()]
 
     def slide(self, rows: Rows, bounds: Bounds, windows: int, columns: Columns) -> RawAnswers:
         """Answer the next windows.
@@ -118,19 +116,18 @@ class Slider:
         """
         first, masks = rows.first, {}
         for source, counter in self.counters.items():
-            valid = None if source is None else rows.valid(source)
-            masks[source] = _bytes(valid)
+            valid = masks[source] = None if source is None else rows.valid(source)
             sure = 1 if valid is None and include_self else 0  # values in every window
-            counter.attach(masks[source], first)
+            counter.attach(valid, first)
             counter.answer_to(raw.room_for_counts(source, sure))
-        for (state, kernel), asked in zip(self.kernels.items(), self.asked.values(), strict=True):
+        for kernel, state, outputs in self._asked:
             feeds = [rows.feed(feed) for feed in state.feeds]
             if isinstance(kernel, SketchKernel):
                 kernel.items = rows.items(state.feeds[0])
-            elif isinstance(kernel, (UserKernel, PagedUserKernel)):
+            elif isinstance(kernel, _USERS):
                 kernel.items = [rows.items(feed) for feed in state.feeds]
             kernel.attach(feeds, masks[state.input], first)
-            kernel.answer_to([raw.room(output) for output in asked])
+            kernel.answer_to([raw.room(output) for output in outputs])
 
     def run(self, bounds: Bounds, start: int = 0, stop: int | None = None) -> None:
         """Answer the windows of the rows start..stop; the first window is number 0.
@@ -160,11 +157,11 @@ class Slider:
         if failed is not None:
             raise AnswerOverflowError(self._overflown(failed[0]), failed[1])
 
-    def marks(self) -> list[tuple[int, ...]]:
+    def marks(self) -> tuple[tuple[int, ...], ...]:
         """What the kernels' later answers depend on beside the rows inside."""
-        return [kernel.marks() for kernel in self._running[1]]
+        return tuple([kernel.marks() for kernel in self._running[1]])
 
-    def resume(self, marks: list[tuple[int, ...]]) -> None:
+    def resume(self, marks: Sequence[tuple[int, ...]]) -> None:
         """Go on, before the first slide, where the slider of these marks stood."""
         for kernel, mine in zip(self.kernels.values(), marks, strict=True):
             kernel.resume(mine)
@@ -172,11 +169,11 @@ class Slider:
     def _overflown(self, kernel: Kernel) -> Output:
         state = next(s for s, k in self.kernels.items() if k is kernel)
         outputs = self.plan.of_state(state)
-        return next(o for o in outputs if FUNCTIONS[o.aggregate.fn].gives in ("total", "bytes"))
+        return next(o for o in outputs if o.aggregate.gives in ("total", "bytes"))
 
 
-def _bytes(valid: Mask | None) -> NDArray[np.uint8] | None:
-    return None if valid is None else valid.view(np.uint8)
+def _same(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    return rows
 
 
 class RawAnswers:
@@ -192,8 +189,7 @@ class RawAnswers:
 
     def _is_shared(self, output: Output) -> bool:
         """Whether other outputs have the same answers, though they may be null elsewhere."""
-        slots = self.plan.slots
-        return list(slots.values()).count(slots[output.name]) > 1
+        return self.plan.slots[output.name] in self.plan.shared
 
     def room(self, output: Output) -> Any:
         """Where the answers of an output go, and then are."""
@@ -203,18 +199,21 @@ class RawAnswers:
             room = self._arrays[slot] = answer_room(output, self.columns, self.windows)
         return room
 
+    def mask(self, name: str) -> Mask | None:
+        """Which of these answers are not null; None: any."""
+        return self.masks.get(name)
+
     def room_for_counts(
         self, source: Input | None, sure: int
-    ) -> list[tuple[NDArray[np.uint8] | None, NDArray[np.int64] | None]]:
+    ) -> list[tuple[Mask | None, NDArray[np.int64] | None]]:
         """For the answers that count the same rows: a mask where one can be null, and the counts
         where they are the answer."""
         room = []
         for output in self.plan.of_input(source):
             if output.need > sure and output.name not in self.masks:
                 self.masks[output.name] = np.empty(self.windows, np.bool_)
-            mask = self.masks.get(output.name)
             counts = self.room(output) if output.state is None else None
-            room.append((_bytes(mask), counts))
+            room.append((self.masks.get(output.name), counts))
         return room
 
     def drop_full_masks(self, parts: list[dict[Input | None, Counter]]) -> None:
@@ -239,22 +238,35 @@ class RawAnswers:
     def answers(
         self,
         places: NDArray[np.int64] | None = None,
-        to_column: Callable[[NDArray[np.int64]], NDArray[np.int64]] | None = None,
+        to_column: Callable[[NDArray[np.int64]], NDArray[np.int64]] = _same,
     ) -> list[Answer]:
         """The answers as columns.
 
         places : which window is answered first, second, …; None: in their order
-        to_column : from row numbers of the kernels to places in `columns`; None: they are these
+        to_column : from row numbers of the kernels to places in `columns`
         """
-        to_column = to_column or _same
         last_use = {slot: name for name, slot in self.plan.slots.items()}
         made: list[Answer] = []
         for output in self.plan.outputs:
-            made.append(_apart(self.answer(output, places, to_column), made))
+            made.append(self.answer_apart(output, made, places, to_column))
             slot = self.plan.slots[output.name]
             if last_use[slot] == output.name:
                 del self._arrays[slot]  # in order of the input there is another one
         return made
+
+    def answer_apart(
+        self,
+        output: Output,
+        others: list[Answer],
+        places: NDArray[np.int64] | None = None,
+        to_column: Callable[[NDArray[np.int64]], NDArray[np.int64]] = _same,
+    ) -> Answer:
+        """One of these columns, in memory apart from that of the others: it is its owner's to write
+        to."""
+        answer = self.answer(output, places, to_column)
+        if self.plan.shared and any(_overlap(answer.values, o.values) for o in others):
+            return answer._replace(values=answer.values.copy())
+        return answer
 
     def answer(
         self,
@@ -264,16 +276,15 @@ class RawAnswers:
     ) -> Answer:
         """One of these columns."""
         raw, valid = self.room(output), self.masks.get(output.name)
-        like = None
-        if output.aggregate.column is not None and keeps_type(output.aggregate):
-            like = self.columns[output.aggregate.column]
-        lengths = None
-        if output.aggregate.monoid is not None:
-            wanted = output.aggregate.monoid.gives
-            raw, valid = settled(user_type(output.aggregate, self.columns), raw, valid, wanted)
+        aggregate, like, lengths = output.aggregate, None, None
+        if aggregate.column is not None and aggregate.keeps_type:
+            like = self.columns[aggregate.column]
+        if aggregate.monoid is not None:
+            wanted = aggregate.monoid.gives
+            raw, valid = settled(user_type(aggregate, self.columns), raw, valid, wanted)
         if isinstance(raw, (Lists, JoinedLists)):
             raw, lengths = _lists(raw, valid)
-            if like is not None and like.values is not None and not answers_rows(output.aggregate):
+            if like is not None and like.values is not None and not aggregate.answers_rows:
                 raw = raw.view(like.values.dtype)
         elif valid is not None and raw.dtype.kind == "f":
             if self._is_shared(output):
@@ -284,9 +295,10 @@ class RawAnswers:
         if places is not None:
             raw, lengths = _reorder(raw, lengths, places)
             valid = None if valid is None else valid[places]
-        if not answers_rows(output.aggregate):
-            binary = FUNCTIONS[output.aggregate.fn].gives == "bytes"
-            return Answer(output.name, raw, valid, like, lengths=lengths, binary=binary)
+        if not aggregate.answers_rows:
+            return Answer(
+                output.name, raw, valid, like, lengths=lengths, binary=aggregate.gives == "bytes"
+            )
         assert like is not None  # a row stands for its value
         return taken_answer(output.name, like, to_column(raw), valid, lengths)
 
@@ -312,9 +324,14 @@ class RawPart:
             self.lists[slot] = Lists(self.windows.stop - self.windows.start)
         return self.lists[slot]
 
+    def mask(self, name: str) -> Mask | None:
+        """As that of the whole."""
+        mask = self.whole.mask(name)
+        return None if mask is None else mask[self.windows]
+
     def room_for_counts(
         self, source: Input | None, sure: int
-    ) -> list[tuple[NDArray[np.uint8] | None, NDArray[np.int64] | None]]:
+    ) -> list[tuple[Mask | None, NDArray[np.int64] | None]]:
         """As that of the whole."""
         return [
             (
@@ -341,16 +358,14 @@ class KeyedAnswers:
         self.parts: list[RawPart] = []
         self.holed: set[str] = set()  # answers of which one is null
         # By name: the answers of every key so far.
-        self.taken: dict[str, list[Answer]] = {
-            o.name: [] for o in plan.outputs if answers_rows(o.aggregate)
-        }
+        self.taken: dict[str, list[Answer]] = {name: [] for name in plan.taken}
         self.end = 0
 
     def run(
         self, slider: Slider, rows: Rows, bounds: Bounds, columns: Columns,
         look_up: LookUp | None = None,
     ) -> None:  # fmt: skip
-        """Answer the next windows, which are those of one key.
+        """Answer the next windows, which are those of one key, or some of them.
 
         columns : of the plan
         look_up : of one of them, values in these rows and maybe in others, and where these are;
@@ -362,10 +377,12 @@ class KeyedAnswers:
             As `Slider.slide`; the window is one of the key's.
         """
         start, self.end = self.end, self.end + bounds.rows
-        part = RawPart(self.raw, start, self.end)
+        alone = bounds.rows == self.raw.windows
+        part = self.raw if alone else RawPart(self.raw, start, self.end)
         slider.attach(rows, part, bounds.include_self)
         slider.run(bounds)
-        self.parts.append(part)
+        if isinstance(part, RawPart):
+            self.parts.append(part)
         for source, counter in slider.counters.items():
             for k, output in enumerate(self.plan.of_input(source)):
                 if not counter.is_full(k):
@@ -373,12 +390,12 @@ class KeyedAnswers:
         for name, made in self.taken.items():
             made.append(self._taken(name, part, columns, look_up or partial(_in_place, rows.first)))
 
-    def _taken(self, name: str, part: RawPart, columns: Columns, look_up: LookUp) -> Answer:
+    def _taken(
+        self, name: str, part: RawAnswers | RawPart, columns: Columns, look_up: LookUp
+    ) -> Answer:
         output = next(o for o in self.plan.outputs if o.name == name)
         raw: Any = part.room(output)
-        mask = self.raw.masks.get(name)
-        valid = None if mask is None else mask[part.windows]
-        lengths = None
+        valid, lengths = part.mask(name), None
         if isinstance(raw, Lists):
             raw, lengths = _lists(raw, valid)
         assert output.aggregate.column is not None
@@ -387,14 +404,15 @@ class KeyedAnswers:
 
     def answers(self, frame: Frame) -> list[Answer]:
         """The answers of all keys; there is at least one."""
-        masks = self.raw.masks
-        self.raw.masks = {name: masks[name] for name in masks if name in self.holed}
-        self.raw.join_lists(self.parts)
+        for name in self.raw.masks.keys() - self.holed:
+            del self.raw.masks[name]
+        if self.parts:
+            self.raw.join_lists(self.parts)
         made: list[Answer] = []
         for output in self.plan.outputs:
             taken = self.taken.get(output.name)
             if taken is None:
-                made.append(_apart(self.raw.answer(output, None, _same), made))
+                made.append(self.raw.answer_apart(output, made))
             else:
                 made.append(taken[0] if len(taken) == 1 else join_answers(taken, frame))
         return made
@@ -402,10 +420,6 @@ class KeyedAnswers:
 
 def _in_place(first: int, column: Column, rows: Ints) -> tuple[Column, Ints]:
     return column, rows - first
-
-
-def _same(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    return rows
 
 
 class JoinedLists:
@@ -418,12 +432,6 @@ class JoinedLists:
     def items(self) -> NDArray[np.int64]:
         """The items of all lists."""
         return np.concatenate([part.items() for part in self.parts])
-
-
-def _apart(answer: Answer, others: list[Answer]) -> Answer:
-    """The answer in memory of its own, which is its owner's to write to."""
-    shared = any(_overlap(answer.values, other.values) for other in others)
-    return replace(answer, values=answer.values.copy()) if shared else answer
 
 
 def _overlap(one: NDArray[Any], other: NDArray[Any]) -> bool:
@@ -478,7 +486,7 @@ def join_answers(parts: list[Answer], frame: Frame) -> Answer:
     one_column = all(p.like is like for p in parts)
     if parts[0].rows and like is not None and not one_column:
         natives = [frame.take_native(p.like.native, p.values) for p in parts if p.like is not None]
-        like = replace(like, native=reduce(frame.join_natives, natives))
+        like = like._replace(native=reduce(frame.join_natives, natives))
         values = np.arange(sum(len(p.values) for p in parts))
     else:
         values = np.concatenate([p.values for p in parts])
@@ -490,7 +498,7 @@ def join_answers(parts: list[Answer], frame: Frame) -> Answer:
         valid = np.concatenate([np.ones(n, np.bool_) if v is None else v for v, n in filled])
     lengths = [p.lengths for p in parts if p.lengths is not None]
     joined = np.concatenate(lengths) if lengths else None
-    return replace(parts[0], values=values, valid=valid, like=like, lengths=joined)
+    return parts[0]._replace(values=values, valid=valid, like=like, lengths=joined)
 
 
 def _told_alike(parts: list[Answer], frame: Frame) -> list[Answer]:
@@ -499,9 +507,9 @@ def _told_alike(parts: list[Answer], frame: Frame) -> list[Answer]:
     told = next((p.like for p in parts if p.rows), None)
     if told is None or all(p.rows for p in parts):
         return parts
-    like = replace(told, native=frame.nulls_like(told.native, 1))
+    like = told._replace(native=frame.nulls_like(told.native, 1))
     return [
-        p if p.rows else replace(p, values=np.zeros(len(p.values), np.int64), like=like, rows=True)
+        p if p.rows else p._replace(values=np.zeros(len(p.values), np.int64), like=like, rows=True)
         for p in parts
     ]
 
@@ -510,4 +518,4 @@ def reordered(answer: Answer, places: NDArray[np.int64]) -> Answer:
     """The answers at these places."""
     values, lengths = _reorder(answer.values, answer.lengths, places)
     valid = None if answer.valid is None else answer.valid[places]
-    return replace(answer, values=values, valid=valid, lengths=lengths)
+    return answer._replace(values=values, valid=valid, lengths=lengths)

@@ -20,7 +20,7 @@ from mta._kernel import Counter
 from mta._paged_kernels import FoldedHalves, FoldedSpreads
 from mta.engine import Ints
 from mta.frames import Answer
-from mta.kernels import Columns, answer_room, answers_rows, make_kernel
+from mta.kernels import Columns, answer_room, make_kernel
 from mta.plan import Output, Plan, State
 from mta.row_blocks import Arrays
 from mta.slider import AnswerOverflowError
@@ -133,7 +133,7 @@ class Folds(SomeAnswers):
     def column(self, output: Output, cells: list[NDArray[Any]], counts: Ints) -> Answer:
         """The column of an answer, of windows one after the other."""
         values = np.concatenate([answer_room(output, self.types, 0), *cells])
-        if not answers_rows(output.aggregate):
+        if not output.aggregate.answers_rows:
             return answer_column(output, values, counts)
         like = self.types[output.aggregate.columns[0]]
         assert like.values is not None  # others have been refused

@@ -14,7 +14,7 @@ import numpy as np
 from mta._quantiles import keys_of, lower, places_of, values_of
 from mta.engine import Ints
 from mta.frames import Answer
-from mta.kernels import Columns, keeps_type, make_sketch
+from mta.kernels import Columns, make_sketch
 from mta.plan import Output, Plan, State
 from mta.row_blocks import Arrays
 from mta.sorted_runs import (
@@ -245,7 +245,7 @@ class SortedAnswers(SomeAnswers):
             return Answer(output.name, values, known, like, lengths=np.where(valid, sizes, 0))
         if a.fn in _COUNTS:
             return answer_column(output, values, counts)
-        if a.fn != "mode" and not keeps_type(a):
+        if a.fn != "mode" and not a.keeps_type:
             return answer_column(output, values.view(np.float64), counts)
         return answer_column(output, values.view(_dtype(like)), counts, like)
 

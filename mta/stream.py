@@ -231,12 +231,12 @@ class RollingStream(PushedStream[Rolling]):
         return made + self._release(int(after[-1]) if len(after) else NEVER), late
 
     def _push_in_order(self, frame: Frame, ts: Ints | None) -> tuple[list[Made], Ints]:
-        chunk, late = self._chunk(frame, None), NO_ROWS
-        keys = self._keyed.numbers(frame)
+        chunk, late, keyed = self._chunk(frame, None), NO_ROWS, self._keyed
+        keys = keyed.numbers(frame)
         kept = None
         falls = ts is not None and first_fall(ts) >= 0
-        if ts is not None and len(ts) and (falls or keys is not None or ts[0] < self._keyed.edge()):
-            is_late = ts < (self._keyed.edge() if keys is None else self._edges(keys))
+        if ts is not None and len(ts) and (falls or keys is not None or ts[0] < keyed.edge()):
+            is_late = ts < (keyed.edge() if keys is None else self._edges(keys))
             if is_late.any():
                 self._refuse_late(is_late, ts)
                 late, kept = np.flatnonzero(is_late), np.flatnonzero(~is_late)
@@ -260,7 +260,8 @@ class RollingStream(PushedStream[Rolling]):
         self, ts: Ints | None, keys: Ints | None, rows: int, kept: Ints | None, chunk: Chunk
     ) -> Arrived:
         """So many rows of a push, or those of them that are kept, with what says which they are."""
-        arrivals = self.received + (np.arange(rows) if kept is None else kept)
+        start = self.received
+        arrivals = np.arange(start, start + rows) if kept is None else start + kept
         return Arrived(ts, keys, arrivals, self._keyed.picks(keys, len(arrivals)), chunk)
 
     def _chunk(self, frame: Frame, kept: Ints | None) -> Chunk:
@@ -268,9 +269,12 @@ class RollingStream(PushedStream[Rolling]):
 
         kept : the rows of the push that these are
         """
-        columns = {name: frame.column(name) for name in self.plan.columns}
-        known = self.types
-        if any(known.get(n) is None or not _alike(c, known[n]) for n, c in columns.items()):
+        known, columns = self.types, {}
+        alike = True
+        for name in self.plan.columns:
+            column = columns[name] = frame.column(name)
+            alike = alike and name in known and _alike(column, known[name])
+        if not alike:
             check_types(self.plan, columns)
             columns = {n: fitted(column, known.get(n), frame) for n, column in columns.items()}
             if frame.rows:
@@ -330,7 +334,8 @@ class RollingStream(PushedStream[Rolling]):
         rows = rows.take(spread(np.arange(len(codes)), places))
         assert rows.keys is not None
         keys = rows.keys[offsets[:-1]]
-        return self._keyed.feed(keys, offsets[:-1], np.diff(offsets), rows, now, final)
+        begin = offsets[:-1]
+        return self._keyed.feed(keys, begin, offsets[1:] - begin, rows, now, final)
 
     def _nothing(self) -> Arrived | None:
         """No rows."""
@@ -450,8 +455,9 @@ class RollingStream(PushedStream[Rolling]):
 
 
 def _later(now: int | None, time: int | None) -> int | None:
-    times = [t for t in (now, time) if t is not None]
-    return max(times) if times else None
+    if now is None or time is None:
+        return now if time is None else time
+    return max(now, time)
 
 
 def _alike(column: Column, known: Column) -> bool:

@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mta._pool import offsets_of, ranges
 from mta._vector import Vector
 from mta.engine import Ints
 from mta.errors import SnapshotError
 from mta.keyed import KeyedWindows
 from mta.ledger import Block
-from mta.pool import offsets_of, ranges
 from mta.push import NO_ROWS, as_json
 from mta.rows import KeptRows
 from mta.snapshot import refusing_damage, seal, unseal

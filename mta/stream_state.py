@@ -136,7 +136,7 @@ def _state_head(state: KeyState) -> dict[str, Any]:
 
 def _beside(state: KeyState, rows: bool) -> list[Vector]:
     """What a key's track and state hold beside the rows as kernels read them; times are `rows`."""
-    vectors = [state.track.times if rows else None, state.track.picked, *state.beside()]
+    vectors = [state.track.times if rows else None, state.track.picked, *state.beside]
     return [vector for vector in vectors if vector is not None]
 
 
@@ -283,11 +283,12 @@ def fill_rows(
     """Take up what `row_parts` gave; the rows have the numbers first..end."""
     assert stream.frame is not None
     rows.first, rows.end = first, end
-    for feed in rows.feeds:
-        rows.feeds[feed] = _read(next(left), first, end - first)
-    for source in rows.valids:
-        data = next(left)
-        rows.valids[source] = _read(data, first, end - first, np.uint8) if data else None
+    feeds = {feed: _read(next(left), first, end - first) for feed in rows.feeds}
+    masks = {source: next(left) for source in rows.valids}
+    rows.hold(
+        feeds,
+        {s: _read(d, first, end - first, np.uint8) if d else None for s, d in masks.items()},
+    )
     for column in rows.values.values():
         _fill_column(column, first, end - first, left)
     rows.adopt(stream.types, stream.frame)

@@ -10,17 +10,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mta._bounds import GivenBounds, next_bounds
+from mta._bounds import GivenBounds, next_bounds, row_bounds
 from mta._kernel import KEPT
 from mta._vector import Vector
-from mta.engine import Ints, Ticks, row_edges, row_windows, ties_by_arrival
+from mta.engine import Ints, Ticks, row_edges, ties_by_arrival
 from mta.frames import Answer
 from mta.plan import Plan
 from mta.rows import Chunk, Coded, KeptRows, Mask
 from mta.slider import AnswerOverflowError, KeyedAnswers, LookUp, Slider
 from mta.specs import Rolling
-
-_LEAST = -(2**63)
 
 
 class Place(NamedTuple):
@@ -53,6 +51,7 @@ class Track:
         self.plan = plan
         self.ticks = ticks
         self.over_rows = spec.over_rows
+        self._row_edges = row_edges(spec)
         self.sides = spec.left_closed, spec.right_closed
         self.by_arrival = ties_by_arrival(spec, ticks)
         self.times = Vector()
@@ -180,7 +179,7 @@ class Track:
 
     def where(self) -> Place:
         """The same for a snapshot."""
-        marks = self.asleep if self.slider is None else tuple(self.slider.marks())
+        marks = self.asleep if self.slider is None else self.slider.marks()
         return Place(self.received, self.answered, self.lo, self.hi, marks)
 
     def go_back(self, place: Any) -> None:
@@ -197,14 +196,14 @@ class Track:
     def sleep(self) -> None:
         """Let go of the kernels, 10 to 100 kB of memory, until there are windows to answer."""
         if self.slider is not None:
-            self.asleep, self.slider = tuple(self.slider.marks()), None
+            self.asleep, self.slider = self.slider.marks(), None
 
     def _awake(self) -> Slider:
         """Kernels for the types of the rows at hand, that go on where others stood, if any did."""
         if self.slider is None:
             self.slider = Slider(self.plan, self.rows.columns())
             if self.asleep:
-                self.slider.resume(list(self.asleep))
+                self.slider.resume(self.asleep)
                 self.asleep = ()
         return self.slider
 
@@ -223,27 +222,14 @@ class Track:
             return self._row_bounds(final)
         assert ts is not None  # a window over time has times
         self.times.extend(ts)
-        base = self.times.first
-        stop = -1 if final or known is None else self.complete(known)
-        lo, hi = next_bounds(
-            self.times.view(), self.answered - base, self.lo - base, self.hi - base,
-            self.ticks.range, self.ticks.lag, *self.sides, self.by_arrival, final, stop,
+        return next_bounds(
+            self.times.view(), self.answered, self.lo, self.hi, self.ticks.range, self.ticks.lag,
+            *self.sides, self.by_arrival, final, known, self.times.first,
         )  # fmt: skip
-        if base:
-            lo += base
-            hi += base
-        return lo, hi
-
-    def complete(self, known: int) -> int:
-        """The place of the first row whose window may still grow by rows from `known` on."""
-        times, edge = self.times.view(), max(_LEAST, min(known + self.ticks.lag, -_LEAST - 1))
-        closed = self.sides[1] and not self.by_arrival
-        place = times.searchsorted(edge, side="left" if closed else "right")
-        return max(int(place), self.answered - self.times.first)
 
     def _row_bounds(self, final: bool) -> tuple[Ints, Ints]:
         """Row windows need no times: the bounds follow from the row number."""
-        last = row_edges(self.spec)[1]
-        stop = self.received if final else min(self.received, self.received - last + 1)
-        i = np.arange(self.answered, max(stop, self.answered), dtype=np.int64)
-        return row_windows(self.spec, i, self.received)
+        first, last = self._row_edges
+        end = self.received
+        stop = end if final else min(end, end - last + 1)
+        return row_bounds(self.answered, stop, first, last, end)

@@ -10,8 +10,7 @@ from mta.buckets import check_edge_names
 from mta.durations import NANOSECONDS
 from mta.engine import check_lengths
 from mta.errors import ColumnError, DataError, SpecError
-from mta.functions import FUNCTIONS, Aggregate
-from mta.kernels import keeps_type
+from mta.functions import Aggregate
 from mta.periodic import Calendar, Landmark, Periodic
 from mta.plan import make_plan, wanted_type
 from mta.specs import Rolling, Spec
@@ -155,12 +154,12 @@ def _answer_type(name: str, aggregate: Aggregate, fields: list[T.StructField]) -
             )
     if aggregate.monoid is not None:
         return _user_type(name, aggregate, fields)
-    gives = FUNCTIONS[aggregate.fn].gives
+    gives = aggregate.gives
     if gives == "list":
         return T.ArrayType(fields[0].dataType)
     if gives == "bytes":
         return T.BinaryType()
-    if keeps_type(aggregate):
+    if aggregate.keeps_type:
         return fields[0].dataType
     if gives == "total" and aggregate.overflow != "float":
         return T.LongType() if isinstance(fields[0].dataType, _WHOLE) else T.DoubleType()

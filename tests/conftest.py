@@ -23,6 +23,16 @@ settings.load_profile(
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "spark: needs a Spark session (Java 17 or 21)")
+    package = Path(__file__).parent.parent / "mta"
+    stale = [path.name for path in package.glob("*.py") if _is_stale(path)]
+    if stale:
+        raise pytest.UsageError(f"build again, what is compiled is older: {', '.join(stale)}")
+
+
+def _is_stale(path: Path) -> bool:
+    """Whether a module of Python is younger than what was compiled from it (see setup.py)."""
+    made = path.parent.glob(f"{path.stem}.*.so")
+    return any(path.stat().st_mtime > each.stat().st_mtime for each in made)
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects
