@@ -230,6 +230,12 @@ cdef class Extents:
                 out[i] = at
         return made
 
+    def cut_time(self, int64_t wid):
+        """At which time `cuts` cuts a window in two (with `right`, a row at it is before); None: nowhere."""
+        if not self.kind.endless and windows_a_cut(&self.kind) <= 1:
+            return None
+        return int(<int64_t> cut_of(&self.kind, wid))
+
     def edges_of(self, const int64_t[::1] wids):
         """The start and the end of these windows, as two arrays.
 

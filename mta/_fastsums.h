@@ -44,10 +44,10 @@ static double mta_plain_prefixes(const double *x, int64_t n, double total, doubl
     return total;
 }
 
-/* out[i] = the sum of x[i..n); room for 3 more before out. */
+/* out[i] = the sum of x[i..n), and `total` of what follows; room for 3 more before out. */
 MTA_INTEGER_CLONES
-static void mta_plain_suffixes(const double *x, int64_t n, double *out) {
-    mta_f4_at sum = {0.0, 0.0, 0.0, 0.0};
+static void mta_plain_suffixes(const double *x, int64_t n, double total, double *out) {
+    mta_f4_at sum = {total, total, total, total};
     double rest[4] = {0.0, 0.0, 0.0, 0.0};
     int64_t i;
     for (i = n; i >= 4; i -= 4)

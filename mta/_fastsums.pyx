@@ -6,13 +6,11 @@ from libc.string cimport memcpy
 from mta._core cimport Lowering
 from mta._kernel cimport Counter, Kernel
 from mta._monoids cimport SUM
-from mta._sums cimport ROWS, RUN, is_steady
+from mta._sums cimport is_steady
 
 from mta._sums import check_wanted
 
 cdef extern from "_fastsums.h":
-    double plain_prefixes "mta_plain_prefixes"(const double* x, int64_t n, double total, double* out) nogil
-    void plain_suffixes "mta_plain_suffixes"(const double* x, int64_t n, double* out) nogil
     void plain_join "mta_plain_join"(const double* suffix, const double* prefix, const int64_t* lo,
                                      const int64_t* hi, int64_t n, double* out) nogil
     double plain_steady "mta_plain_steady"(const double* x, int64_t n, double total,
@@ -36,16 +34,6 @@ cdef class FastSumKernel(Kernel):
     another.) Cost: O(1) amortised a row, about 2 ns. Memory: 16 bytes a row of the
     window.
     """
-
-    cdef Lowering lowering
-    cdef double* suffix         # from every row in [origin, split)
-    cdef int64_t capacity
-    cdef int64_t origin
-    cdef int64_t split
-    cdef double total           # of the blocks from the split up to row `at`
-    cdef int64_t at
-    cdef double prefix[2 * ROWS + 8]
-    cdef double sums[RUN]
 
     def __cinit__(self, Counter counter, wanted):
         check_wanted(wanted)
@@ -74,10 +62,9 @@ cdef class FastSumKernel(Kernel):
         cdef const int64_t* counts = self.counter.counts_from(start)
         cdef int64_t i = start, run
         cdef double* sums
+        self.newer = &self.scan.values[0].f
         while i < start + n:
-            sums = self.sums
-            if self.lowering.n and self.lowering.wanted[0].what == SUM:
-                sums = &self.lowering.wanted[0].out[i].f
+            sums = self.room_for(i)
             if self.scan.cut != NULL:
                 if self.scan.cut[i] != self.split or lo[i] < self.origin or hi[i] < self.at:
                     self.split = self.at = self.scan.cut[i]
@@ -106,20 +93,31 @@ cdef class FastSumKernel(Kernel):
         self.split = self.origin = self.at = split
         return 0
 
+    cdef double* room_for(self, int64_t window) noexcept nogil:
+        """Where the sums of windows from this one on go: if sums are asked for, to the answers."""
+        if self.lowering.n and self.lowering.wanted[0].what == SUM:
+            return &self.lowering.wanted[0].out[window].f
+        return self.sums
+
     cdef int build_suffixes(self, int64_t origin) except -1 nogil:
         """The rows [origin, split) become the older half."""
         cdef int64_t n = self.split - origin
-        if n + 4 > self.capacity or self.suffix == NULL:
+        self.reserve(n)
+        self.origin, self.end = origin, self.split
+        plain_suffixes(&self.scan.values[origin].f, n, 0.0, self.suffix + 3)
+        self.suffix[3 + n] = 0.0
+        return 0
+
+    cdef int reserve(self, int64_t rows) except -1 nogil:
+        """Room for the suffixes of so many rows."""
+        if rows + 4 > self.capacity or self.suffix == NULL:
             free(self.suffix)
-            self.capacity = 2 * n + 4
+            self.capacity = 2 * rows + 4
             self.suffix = <double*> malloc(self.capacity * sizeof(double))
             if self.suffix == NULL:
                 self.capacity = 0
                 with gil:
-                    raise MemoryError(f"a window of {n} rows")
-        self.origin = origin
-        plain_suffixes(&self.scan.values[origin].f, n, self.suffix + 3)
-        self.suffix[3 + n] = 0.0
+                    raise MemoryError(f"a window of {rows} rows")
         return 0
 
     cdef int64_t add_up(self, const int64_t* lo, const int64_t* hi, int64_t n, double* out) noexcept nogil:
@@ -129,28 +127,28 @@ cdef class FastSumKernel(Kernel):
         n = self.run_length(lo, hi, n)
         if is_steady(lo, hi, n):
             if ahead == 0:
-                self.total = plain_steady(&self.scan.values[self.at].f, n, self.total, suffix + lo[0], out)
+                self.total = plain_steady(self.newer + self.at, n, self.total, suffix + lo[0], out)
                 self.at += n & -4
                 return n
             n = min(n, 4 - (ahead & 3))    # to the end of the block
         while hi[0] - self.at > ROWS:
-            self.total = plain_prefixes(&self.scan.values[self.at].f, ROWS, self.total, self.prefix)
+            self.total = plain_prefixes(self.newer + self.at, ROWS, self.total, self.prefix)
             self.at += ROWS
         rows = hi[n - 1] - self.at
         self.prefix[0] = self.total
-        self.total = plain_prefixes(&self.scan.values[self.at].f, rows, self.total, self.prefix + 1)
+        self.total = plain_prefixes(self.newer + self.at, rows, self.total, self.prefix + 1)
         plain_join(suffix, self.prefix - self.at, lo, hi, n, out)
         self.at += rows & -4
         return n
 
     cdef int64_t run_length(self, const int64_t* lo, const int64_t* hi, int64_t n) noexcept nogil:
-        """How many of n windows this split and one stretch of prefixes serve."""
-        cdef int64_t left = self.split - lo[0]
+        """How many of n windows these suffixes and one stretch of prefixes serve."""
+        cdef int64_t left = self.end - lo[0]
         n = min(n, <int64_t> RUN)
-        if 0 < left < n and lo[left] >= self.split:    # where windows move by one row, this is it
+        if 0 < left < n and lo[left] >= self.end:    # where windows move by one row, this is it
             n = left
-        while n > 1 and (lo[n - 1] >= self.split or hi[n - 1] - hi[0] > ROWS):
-            n = n >> 1 if lo[n >> 1] >= self.split or hi[n >> 1] - hi[0] > ROWS else n - 1
+        while n > 1 and (lo[n - 1] >= self.end or hi[n - 1] - hi[0] > ROWS):
+            n = n >> 1 if lo[n >> 1] >= self.end or hi[n >> 1] - hi[0] > ROWS else n - 1
         return n
 
     cdef void lower(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi,

@@ -5,7 +5,9 @@ The two halves of ``_user.pyx``, in the same order of combination: the older one
 that from its first row on, and those within the page in which the window begins. So a row is needed
 three times: when it comes, when the window becomes the older half (its pages are read from right to
 left), and when the front comes to its page. That is 1.5 times the requests of formula 3.1 (SlideM,
-2013), and the window that becomes the older half takes as long as reading all of it.
+2013), and the window that becomes the older half takes as long as reading all of it. Where bounds cut
+windows, as those by number on a store, no two may share a row: each is two halves of its own, of which
+every row is read once.
 
 The monoid itself is run by the kernel that has all rows at hand: it is given the rows of one page.
 """
@@ -109,7 +111,7 @@ cdef class PagedUserKernel(Kernel):
         cdef int64_t window = start
         while window < start + n:
             if lo[window] >= self.page_end:
-                self.come_to(lo[window], hi[window])
+                self.come_to(lo[window], hi[window], self.cut_of(window, hi))
             if self.older_empty:
                 self.put_nothing(window)
                 window += 1
@@ -117,13 +119,14 @@ cdef class PagedUserKernel(Kernel):
                 window = self.serve(window, start + n, lo, hi)
         return 0
 
-    cdef int come_to(self, int64_t lo, int64_t hi) except -1:
+    cdef int come_to(self, int64_t lo, int64_t hi, int64_t cut) except -1:
         """Have the suffixes of the page of `lo`, and the prefix; or know that no row of it counts."""
         if lo >= self.split or self.older_empty:
-            self.find_split(lo, hi)
+            self.find_split(lo, hi, cut)
             self.clear_prefix()
+            self.has_prefix = cut == hi or self.older_empty    # else what is after the cut is missing
             self.edges = None
-        elif not self.has_prefix:
+        if not self.has_prefix:
             self.make_prefix()
         if not self.older_empty:
             if self.edges is None:
@@ -132,13 +135,15 @@ cdef class PagedUserKernel(Kernel):
         self.user.attach(*self.tail)
         return 0
 
-    cdef int find_split(self, int64_t lo, int64_t hi) except -1:
-        """As that of ``UserKernel``: the window [lo, hi) becomes the older half."""
+    cdef int find_split(self, int64_t lo, int64_t hi, int64_t cut) except -1:
+        """As that of ``UserKernel``: of the window [lo, hi) what is before the cut is the older half."""
         cdef int64_t known = max(lo, self.split) if self.older_empty else lo
-        cdef int64_t split = self.last_counting(known, hi) + 1
-        self.older_empty = split == known
+        cdef int64_t split = self.last_counting(known, cut) + 1
+        if split <= known:
+            split = self.first_counting(max(known, cut), hi) + 1
+        self.older_empty = split > hi
         self.split = hi if self.older_empty else split
-        self.last = hi      # what is between counts for nothing
+        self.last = hi      # what is between counts for nothing, or will be the prefix
         self.page_end = -1
         return 0
 
@@ -153,6 +158,18 @@ cdef class PagedUserKernel(Kernel):
                 return row
             hi = start
         return lo - 1
+
+    cdef int64_t first_counting(self, int64_t lo, int64_t hi) except -2:
+        """The first row in [lo, hi) that is not null; hi if there is none."""
+        cdef int64_t stop, row
+        while lo < hi:
+            stop = min(((lo >> self.bits) + 1) << self.bits, hi)
+            self.bind(lo, stop)
+            for row in range(lo, stop):
+                if self.user.scan.valid == NULL or self.user.scan.valid[row]:
+                    return row
+            lo = stop
+        return hi
 
     cdef int make_prefix(self) except -1:
         """That of the rows [split, last), read again."""

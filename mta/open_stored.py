@@ -9,7 +9,7 @@ is on the store already) is kept beside, in memory, and put in its place when it
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -34,12 +34,12 @@ from mta.push import NEVER, fitted
 from mta.row_blocks import Arrays
 from mta.rows import Coders
 from mta.rows_behind import Behind, joined, taken
+from mta.rows_inside import RowsInside
 from mta.shelf import AT, Renames, Shelf
-from mta.sorted_runs import SortedRuns
 from mta.stored_answers import Answered, StoredAnswers
+from mta.stored_cuts import CutWindow
 from mta.stored_folds import Folds, Parts
-from mta.stored_holistic import SortedAnswers
-from mta.stored_kinds import SEQ, TS, WindowLists, columns_of, summed_plan
+from mta.stored_kinds import SEQ, TS, WindowLists, columns_of, settled_plan, summed_plan
 from mta.stored_place import Place
 from mta.to_shelf import ToShelf
 
@@ -76,13 +76,14 @@ class StoredPanes(PaneRows, OpenWindows):
         plan_name: str,
         place: Place,
     ) -> None:
+        plan = settled_plan(plan, {name: frame.column(name) for name in plan.columns})
         OpenWindows.__init__(self, axis, plan, frame, revisions)
         PaneRows.__init__(self, axis, summed_plan(plan), frame, "paned")
         self.stored_plan, self.place = plan_name, place
         self._lay_out(plan)
         self.endless = isinstance(self.spec, Landmark)
         alone = self.range == self.pane and not self.endless
-        self.single = alone and not self.sorted.states
+        self.single = alone and not self.answers.reads_rows
         self.fresh = PaneTable(self.partials)  # panes that are not complete
         self.out = ToShelf(self.records)
         self.behind: Behind | None = None
@@ -120,8 +121,9 @@ class StoredPanes(PaneRows, OpenWindows):
         self.partials = PaneRecords(self.layout, feeds, inputs, self.folds)
         self.rows = RowRecords(self.layout, feeds, inputs, self.folds, columns_of(plan))
         self.records = self.rows if self.stored_plan == "1W" else self.partials
-        self.sorted = SortedAnswers(plan, self.types)
-        self.answers = StoredAnswers(plan, self.measures, self.types, self.folds, self.sorted)
+        self.answers = StoredAnswers(
+            plan, self.measures, self.types, self.frame, self.folds, self.place
+        )
 
     def _open_shelf(self, generation: int, told: list[bytes] | None = None) -> Shelf:
         return Shelf(
@@ -175,7 +177,8 @@ class StoredPanes(PaneRows, OpenWindows):
         DataError
             An aggregate is of values that have no 8 bytes.
         """
-        for output in [*self.sorted.outputs, *self.folds.outputs]:
+        answers = self.answers
+        for output in [*answers.sorted.outputs, *answers.cut.outputs, *self.folds.outputs]:
             for name in output.aggregate.columns:
                 if columns[name].kind == "other":
                     raise DataError(
@@ -249,7 +252,8 @@ class StoredPanes(PaneRows, OpenWindows):
         try:
             for low, high in zip(start.tolist(), end.tolist(), strict=True):
                 self._slide(low, high)
-                self._list(answered, low, high, wid, pieces)
+                cut = extents.cut_time(int(wid[answered]))
+                self._list(answered, low, high, cut, wid, pieces)
                 answered += 1
         finally:
             self._finish(extents, wid[:answered], pieces)
@@ -275,7 +279,9 @@ class StoredPanes(PaneRows, OpenWindows):
     def no_answers(self) -> list[Answer]:
         return self._columns(self._extents(np.zeros(0, np.int64)), [])
 
-    def _list(self, place: int, low: int, high: int, wid: Ints, pieces: list[Answered]) -> None:
+    def _list(
+        self, place: int, low: int, high: int, cut: int | None, wid: Ints, pieces: list[Answered]
+    ) -> None:
         """Append the partials of this window, whose panes have come in."""
         tables = []
         if self.extremes is not None:
@@ -289,8 +295,9 @@ class StoredPanes(PaneRows, OpenWindows):
         if self.behind is not None:
             made = self.behind.with_partials(made, low, high)
         folded = self.answers.fold(made, self._folded(low, high, made.codes), wid[place:])
+        found = self._found_in_rows(low, high, made, cut, int(wid[place]))
         pieces += [
-            Answered(made, wid[place:], folded, self._sort(low, high, made)),
+            Answered(made, wid[place:], folded, *found),
             Answered(Partials(self.layout), wid),
         ]
 
@@ -307,36 +314,16 @@ class StoredPanes(PaneRows, OpenWindows):
             self.folds.join(parts, at[mine], late)
         return parts
 
-    def _sort(self, low: int, high: int, made: Partials) -> dict[str, WindowLists]:
-        """The answers over the rows of a window that are found by sorting them."""
-        answers: dict[str, WindowLists] = {}
-        for state in self.sorted.states:
-            counts = np.zeros(len(self.groups), np.int64)
-            counts[made.codes] = made.counts(self.measures.counts[state.input])
-            runs = SortedRuns(self.place.store, f"{self.place.name}~sorted", self.place.memory)
-            number = self.measures.inputs.index(state.input)
-            rows = self._rows_inside(low, high, number)
-            answers |= self.sorted.of_window(state, rows, runs, counts)
-        return answers
-
-    def _rows_inside(
-        self, low: int, high: int, number: int
-    ) -> Iterator[tuple[Arrays, Ints, Ints, Ints]]:
-        """By pieces, rows, their groups, which are in a window, and which of these count for an
-        input."""
+    def _found_in_rows(
+        self, low: int, high: int, made: Partials, cut: int | None, wid: int
+    ) -> tuple[dict[str, WindowLists], CutWindow | None]:
+        """The answers over a window that are found in its rows."""
+        if not self.answers.reads_rows:
+            return {}, None
         self.out.write(self.shelf)
-        for part in self.shelf.rows(self.shelf.front, self.shelf.back):
-            if int(part.columns[AT][0]) >= high:
-                break
-            codes = self.renames.now(part.first, self.records.codes(part.columns))
-            yield part.columns, codes, *self._counting(part.columns, low, high, number)
-        for columns in [] if self.behind is None else self.behind.rows:
-            codes = self.records.codes(columns)
-            yield columns, codes, *self._counting(columns, low, high, number)
-
-    def _counting(self, columns: Arrays, low: int, high: int, number: int) -> tuple[Ints, Ints]:
-        inside = np.flatnonzero((columns[AT] >= low) & (columns[AT] < high))
-        return inside, self.rows.counted(columns, number)[inside]
+        behind = [] if self.behind is None else self.behind.rows
+        inside = RowsInside(self.rows, self.shelf, self.renames, behind, low, high)
+        return self.answers.of_rows(inside, made, len(self.groups), cut, wid)
 
     # -------------------------------------------------------------------- panes come and go
 

@@ -10,6 +10,7 @@ from mta._leaving import LeavingFloats, LeavingInts, LeavingKernel
 from mta._paged import PagedKernel
 from mta._paged_distinct import PagedDistinct
 from mta._paged_extremes import PagedExtremes
+from mta._paged_fastsums import PagedFastSums
 from mta._paged_halves import PagedHalves
 from mta._paged_kernels import PagedPlaces
 from mta._paged_lists import PagedLists
@@ -30,7 +31,8 @@ _HALVES = ("powers", "pairs", "weighted", "products", "runs")
 _SKETCHES = ("kll", "hll", "theta", "frequent")
 _PagedUser = PagedCompiledUser | PagedPythonUser
 # All kernels over rows in pages.
-Paged = PagedKernel | PagedHalves | LeavingKernel | _PagedUser | PagedSketches | PagedLists
+_Halves = PagedHalves | PagedFastSums | _PagedUser | PagedSketches
+Paged = PagedKernel | LeavingKernel | _Halves | PagedLists
 COUNTING = (PagedRanks, PagedDistinct)  # those that keep a log of counts
 _COUNTED = ("ranks", "tally")
 
@@ -51,14 +53,9 @@ def check_spillable(spec: Rolling, plan: Plan) -> None:
     if spec.lateness is not None and spec.lateness.mode == "revise":
         raise SpecError("memory: late rows that revise are put between rows that a store has")
     for output in plan.outputs:
-        state = output.state
-        if state is None:
-            continue
-        shown = f"memory: {output.name} = {output.aggregate!r}"
-        if state.sketch is not None and state.sketch.merge:
+        if output.state is not None and output.state.sketch is not None and output.aggregate.merge:
+            shown = f"memory: {output.name} = {output.aggregate!r}"
             raise SpecError(f"{shown}: the bytes of sketches have no place in a block of rows")
-        if state.name == "sum" and state.numerics == "fast":
-            raise SpecError(f"{shown}: numerics='fast' is for rows at hand; take another")
 
 
 def make_paged_kernel(
@@ -115,4 +112,6 @@ def _sum_kernel(
         return kernel
     if state.numerics == "exact":
         return LeavingFloats(counter, wanted)
+    if state.numerics == "fast":
+        return PagedFastSums(counter, wanted)
     return PagedSums(counter, "sum", source, "propagate", wanted)

@@ -92,14 +92,13 @@ class Periodic(Streamed):
             With `memory`, what is on the store:
 
             - "2LA": a partial aggregate per group and pane
-            - "1W": the rows, once for all aggregates; also for quantiles, `top_k`, distinct (or
-              about so many) and frequent values, `list`, `longest_run`, and `arg_min` and
-              `arg_max` of one column, for which they are sorted anew for every window, at
-              O(window) reads and writes
+            - "1W": the rows, once for all aggregates; also for quantiles, `top_k`, distinct and
+              frequent values, `list`, `longest_run`, `arg_min` and `arg_max` of one column,
+              sketches, monoids of the user and ``numerics="fast"``, for which they are sorted anew
+              for every window, at O(window) reads and writes
             - "auto": what takes less space (``op.explain()`` says how much)
 
-            Neither serves monoids of the user, other sketches and ``numerics="fast"``, nor answers
-            that are values without 8 bytes, such as texts.
+            Neither serves sketches to be merged, nor values without 8 bytes, such as texts.
 
         memory : for windows larger than memory (SlideM, 2013): bytes, or text such as "128KB", for
             blocks of open windows; all others are on the store. The answers are the same doubles.

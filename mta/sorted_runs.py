@@ -6,7 +6,7 @@ sorted and written as a run; runs are merged as many at a time as a part of each
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -16,26 +16,32 @@ from mta.row_blocks import Arrays, Layout, RowBlock
 from mta.stores import Store
 
 CODE, KEY, COUNT, TIME, PLACE, RAW = "code", "key", "count", "time", "place", "raw"
-COLUMNS = dict.fromkeys((CODE, KEY, COUNT, TIME, PLACE, RAW), "int64")
+COLUMNS = (CODE, KEY, COUNT, TIME, PLACE, RAW)
 
 _FAN = 16  # runs that are merged at a time
-_ROW = 8 * len(COLUMNS)
 
 
 class SortedRuns:
     """Tallies of groups: `code` and `key`, how often (`count`), and the first place of all in
     window order (`time`, `place`) with what stood there (`raw`).
 
+    columns : that there are, if not all of these: `code`, `key`, `place` and any others
     apart : equal ones are not to become one; they go by `place`, which is another for each
 
     Cost: O(tallies log tallies) time; each is written and read once, and once more for every 16
     times as many as fit in memory. Memory: `memory`, a few times over while NumPy sorts.
     """
 
-    def __init__(self, store: Store, name: str, memory: int) -> None:
+    def __init__(
+        self, store: Store, name: str, memory: int, columns: Sequence[str] = COLUMNS
+    ) -> None:
         self.store, self.name = store, name
-        self.most = max(memory // _ROW, 2 * _FAN)
-        self.layout = Layout(COLUMNS, 64 + (_ROW + 1) * max(self.most // _FAN, 2))
+        row = 8 * len(columns)
+        self.most = max(memory // row, 2 * _FAN)
+        types = dict.fromkeys(columns, "int64")
+        rows = Layout(types, 64 + (row + 1) * max(self.most // _FAN, 2)).rows
+        self.bits = rows.bit_length() - 1  # a block has 2^bits rows
+        self.layout = Layout(types, Layout(types).bytes_of(1 << self.bits))
         self.apart = False
         self.held: list[Arrays] = []
         self.rows = 0
@@ -62,14 +68,32 @@ class SortedRuns:
                 yield self._combined(self.held)
             self.held, self.rows = [], 0
             return
+        self._leave_few_runs()
+        yield from self._merged(self.runs)
+        self.runs = []
+
+    def _leave_few_runs(self) -> None:
+        """Write what is held, and merge so many runs that the others can be merged at a time."""
         if self.held:
             self._write_run([self._combined(self.held)])
             self.held, self.rows = [], 0
         while len(self.runs) > _FAN:
             some, self.runs = self.runs[:_FAN], self.runs[_FAN:]
             self._write_run(self._merged(some))
-        yield from self._merged(self.runs)
-        self.runs = []
+
+    def pages(self) -> SortedPages:
+        """All that was taken in order, to be read anywhere, until `clear`.
+
+        Cost: as `merged`; if not all of it fits in memory, it is written once more.
+        """
+        if not self.runs:
+            held = [self._combined(self.held)] if self.held else []
+            return SortedPages(self, held)
+        self._leave_few_runs()
+        if len(self.runs) > 1:
+            some, self.runs = self.runs, []
+            self._write_run(self._merged(some))
+        return SortedPages(self)
 
     def _combined(self, parts: list[Arrays]) -> Arrays:
         return in_order(parts) if self.apart else combined(parts)
@@ -104,9 +128,13 @@ class SortedRuns:
     def _read_run(self, run: tuple[int, int]) -> Iterator[Arrays]:
         first, count = run
         for number in range(first, first - (-count // self.layout.rows)):
-            self.read += 1
-            block = stored_block(self.store, self._key(number), self.layout, number)
-            yield {name: column[: block.count] for name, column in block.columns.items()}
+            yield self.read_block(number)
+
+    def read_block(self, number: int) -> Arrays:
+        """The tallies of a block."""
+        self.read += 1
+        block = stored_block(self.store, self._key(number), self.layout, number)
+        return {name: column[: block.count] for name, column in block.columns.items()}
 
     def _merged(self, runs: list[tuple[int, int]]) -> Iterator[Arrays]:
         """The tallies of runs: of each a block is at hand, and what can't come again goes out."""
@@ -130,6 +158,38 @@ class SortedRuns:
         return f"{self.name}/{number:016x}".encode()
 
 
+class SortedPages:
+    """Rows in order, by number, of which one page of 2^bits is at hand.
+
+    runs : that have them, all in one
+    held : or all of them, as one page
+    """
+
+    bits: int
+
+    def __init__(self, runs: SortedRuns, held: list[Arrays] | None = None) -> None:
+        self.runs = runs
+        self.page, self._number = {}, -1
+        if held is None:
+            self.bits, (self._first, _) = runs.bits, runs.runs[0]
+        else:
+            self.bits = 62
+            self.page, self._number = (held[0] if held else {}), 0
+
+    def read(self, row: int) -> tuple[int, Arrays]:
+        """The page with this row, and the number of its first one.
+
+        Raises
+        ------
+        StoreError
+            It could not be read.
+        """
+        number = row >> self.bits
+        if number != self._number:
+            self.page, self._number = self.runs.read_block(self._first + number), number
+        return number << self.bits, self.page
+
+
 def _upto(tallies: Arrays, names: tuple[str, ...], last: tuple[int, ...]) -> int:
     """How many of these, which rise by these columns, come at this one or before."""
     low, high = 0, len(tallies[CODE])
@@ -148,8 +208,7 @@ def edges_of(codes: Ints) -> Ints:
 def in_order(parts: list[Arrays]) -> Arrays:
     """Tallies in order of groups, keys, and places."""
     tallies = _joined(parts)
-    columns = (tallies[PLACE], tallies[TIME], tallies[KEY], tallies[CODE])
-    order: Ints = np.lexsort(columns)
+    order: Ints = np.lexsort([tallies[n] for n in (PLACE, TIME, KEY, CODE) if n in tallies])
     return {name: column[order] for name, column in tallies.items()}
 
 
@@ -168,4 +227,4 @@ def combined(parts: list[Arrays]) -> Arrays:
 def _joined(parts: list[Arrays]) -> Arrays:
     if len(parts) == 1:
         return parts[0]
-    return {name: np.concatenate([part[name] for part in parts]) for name in COLUMNS}
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -69,8 +69,8 @@ class StoredBucketStream(BucketStream):
     The rows are in where `received` has grown; what is left to be done is done by `retry`, which
     gives the answers, or before the next call, with whose answers they come.
 
-    An OverflowError leaves the stream of no use but for `close`: open it again, to go on from the
-    last flush.
+    An OverflowError, or what a function of the user raises, leaves the stream of no use but for
+    `close`: open it again, to go on from the last flush.
     """
 
     def __init__(self, spec: Periodic, plan: str, place: Place, own: list[Any]) -> None:
@@ -177,7 +177,7 @@ class StoredBucketStream(BucketStream):
             io = (0, 0, 0.0, store.bytes_written, store.bytes_read, 0.0)
             return StoredStats(self.choice.plan, *io, 0, 0, 0, 0, 0, 0, memory)
         shelf, layout = held.shelf.stats(), held.shelf.layout
-        written, read = held.sorted.written, held.sorted.read
+        written, read = held.answers.requests
         for stack in held.stacks:
             again = stack.stats()
             written, read = written + again[0], read + again[1]

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import groupby, pairwise
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,7 @@ import numpy as np
 from mta._quantiles import keys_of, lower, places_of, values_of
 from mta.engine import Ints
 from mta.frames import Answer
-from mta.kernels import Columns, make_sketch
+from mta.kernels import Columns
 from mta.plan import Output, Plan, State
 from mta.row_blocks import Arrays
 from mta.sorted_runs import (
@@ -26,7 +24,6 @@ from mta.sorted_runs import (
     RAW,
     TIME,
     SortedRuns,
-    edges_of,
 )
 from mta.stored_kinds import (
     SEQ,
@@ -41,7 +38,7 @@ from mta.stored_kinds import (
 from mta.stored_ordered import OrderedAnswers
 
 _NAN = 0x7FF8000000000000
-_COUNTS = ("count_distinct", "approx_count_distinct", "longest_run", "arg_min", "arg_max")
+_COUNTS = ("count_distinct", "longest_run", "arg_min", "arg_max")
 
 
 @dataclass
@@ -101,11 +98,6 @@ class SortedAnswers(SomeAnswers):
     def __init__(self, plan: Plan, types: Columns) -> None:
         super().__init__(plan, types, is_sorted_for)
         self.ordered = OrderedAnswers(plan, types)
-        self.sketches = {
-            state: make_sketch(state.sketch, types[state.input.columns[0]].source)
-            for state in self.states
-            if state.sketch is not None
-        }
         self.written = self.read = 0
 
     def of_window(
@@ -131,7 +123,7 @@ class SortedAnswers(SomeAnswers):
         if runs.apart:
             answers = self.ordered.of_rows(state, runs.merged(), counts)
         else:
-            made = {"ranks": self._ranks, "hll": self._estimates}.get(state.name, self._frequent)
+            made = self._ranks if state.name == "ranks" else self._frequent
             answers = made(state, runs, counts)
         self.written, self.read = self.written + runs.written, self.read + runs.read
         runs.clear()
@@ -151,8 +143,6 @@ class SortedAnswers(SomeAnswers):
         if self.types[name].kind == "float":  # NaN is one value, and so is zero
             values = raw.view(np.float64)
             made[KEY] = np.where(np.isnan(values), np.nan, values + 0.0).view(np.int64)
-        if state.name == "hll":
-            return made
         return {**made, TIME: columns[TS][rows], PLACE: columns[SEQ][rows]}
 
     def _ranks(self, state: State, runs: SortedRuns, counts: Ints) -> dict[str, WindowLists]:
@@ -219,17 +209,6 @@ class SortedAnswers(SomeAnswers):
                 made[output.name] = frequent.cells(output.aggregate.k)
         return made
 
-    def _estimates(self, state: State, runs: SortedRuns, counts: Ints) -> dict[str, WindowLists]:
-        """How many values there are, by a sketch of one group after the other."""
-        sketch, cells = self.sketches[state], np.zeros(len(counts), np.int64)
-        for code, pieces in groupby(_values_by_group(runs.merged()), itemgetter(0)):
-            part = sketch.zero()
-            for _, raw in pieces:
-                part = sketch.extend_by(part, sketch.values(raw, None))
-            whole = sketch.join(part, [], sketch.zero())  # a union, as windows in memory have it
-            cells[code] = sketch.lower(whole, [("estimate", None)])[0]
-        return {output.name: WindowLists(cells) for output in self.plan.of_state(state)}
-
     def column(
         self, output: Output, cells: list[Ints], lengths: list[Ints | None], counts: Ints
     ) -> Answer:
@@ -248,13 +227,6 @@ class SortedAnswers(SomeAnswers):
         if a.fn != "mode" and not a.keeps_type:
             return answer_column(output, values.view(np.float64), counts)
         return answer_column(output, values.view(_dtype(like)), counts, like)
-
-
-def _values_by_group(merged: Iterator[Arrays]) -> Iterator[tuple[int, Ints]]:
-    """Groups, which rise, and some of the values of each."""
-    for tallies in merged:
-        for start, stop in pairwise(edges_of(tallies[CODE]).tolist()):
-            yield int(tallies[CODE][start]), tallies[RAW][start:stop]
 
 
 def _dtype(like: Any) -> Any:

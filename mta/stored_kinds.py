@@ -2,13 +2,14 @@
 
 Summed: by partials that leaving panes are taken out of again (`_totals`), beside extremes. Folded:
 by partials that nothing is taken out of (`stored_folds`). Sorted: from all rows of the window, anew
-for every window (`stored_holistic`).
+for every window (`stored_holistic`). Cut: likewise, in two halves which meet where they do in memory
+(`stored_cuts`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ TS, SEQ = "ts", "seq"  # columns of rows: when, and in which order they came
 _FOLDED = ("moments", "powers", "pairs", "weighted", "products", "ends")
 _SORTED = ("ranks", "tally")
 _ORDERED = ("list", "runs")
+_CUT = ("user", "kll", "hll", "theta", "frequent")
 
 
 def is_summed_for(state: State | None) -> bool:
@@ -42,7 +44,7 @@ def is_sorted_for(state: State | None) -> bool:
     """Whether answers are found in the sorted values, or rows, of a window."""
     if state is None:
         return False
-    return state.name in _SORTED or is_ordered_for(state) or is_estimated_for(state)
+    return state.name in _SORTED or is_ordered_for(state)
 
 
 def is_ordered_for(state: State) -> bool:
@@ -50,9 +52,16 @@ def is_ordered_for(state: State) -> bool:
     return state.name in _ORDERED or (state.name == "arg" and not _of_two(state))
 
 
-def is_estimated_for(state: State) -> bool:
-    """Whether answers are estimates that depend on the set of values alone."""
-    return state.name == "hll" and state.sketch is not None and not state.sketch.merge
+def is_cut_for(state: State | None) -> bool:
+    """Whether answers depend on the order of rows, and on where a window is cut in two."""
+    if state is None or (state.sketch is not None and state.sketch.merge):
+        return False
+    return state.name in _CUT or (state.name == "sum" and state.numerics == "fast")
+
+
+def needs_rows(state: State | None) -> bool:
+    """Whether answers are found in all rows of a window."""
+    return is_sorted_for(state) or is_cut_for(state)
 
 
 def _of_two(state: State) -> bool:
@@ -65,17 +74,26 @@ def summed_plan(plan: Plan) -> Plan:
     return Plan(tuple(output for output in plan.outputs if is_summed_for(output.state)))
 
 
+def settled_plan(plan: Plan, types: Columns) -> Plan:
+    """The plan for columns of these types: the sum of integers is one, whatever numerics are asked
+    for."""
+
+    def settled(output: Output) -> Output:
+        state = output.state
+        if state is None or state.name != "sum" or types[state.feeds[0].column].kind == "float":
+            return output
+        return replace(output, state=replace(state, numerics="exact"))
+
+    return Plan(tuple(map(settled, plan.outputs)))
+
+
 def why_not_stored(plan: Plan) -> str | None:
     """Why the aggregates of a plan have no windows on a store; None: they have."""
     for output in plan.outputs:
         state = output.state
-        served = is_summed_for(state) or is_folded_for(state) or is_sorted_for(state)
-        if served and output.aggregate.fn != "hll_sketch":  # whose bytes depend on the order
-            continue
-        shown = f"{output.name}: {output.aggregate!r} needs all rows of its window at hand"
-        if state is not None and state.name == "sum":
-            shown = f"{output.name}: {output.aggregate!r} is summed in the order of rows"
-        return f"{shown}, and can't be kept on a store"
+        if not (is_summed_for(state) or is_folded_for(state) or needs_rows(state)):
+            shown = f"{output.name}: {output.aggregate!r} merges the bytes of sketches"
+            return f"{shown}, which can't be kept on a store: they have no place in a record"
     if len(plan.inputs) > MOST_INPUTS:
         return f"more than {MOST_INPUTS} different sets of rows are counted"
     return None
@@ -90,13 +108,14 @@ def columns_of(plan: Plan) -> tuple[str, ...]:
     """The columns of rows from which a plan is answered, beside those that are summed."""
     folded = [state for state in plan.states if is_folded_for(state)]
     ordered = [state for state in plan.states if is_sorted_for(state)]
-    read = [name for state in folded for name in state.input.columns]
+    cut = [state for state in plan.states if is_cut_for(state)]
+    read = [name for state in [*folded, *cut] for name in state.input.columns]
     read += [state.input.columns[0] for state in ordered]
     names = dict.fromkeys(value_column(name) for name in read)
     by_place = any(
         state.name in ("ends", "arg", "tally", *_ORDERED) for state in [*folded, *ordered]
     )
-    return (*names, *((TS, SEQ) if by_place else ()))
+    return (*names, *((TS, SEQ) if by_place or cut else ()))
 
 
 class SomeAnswers:

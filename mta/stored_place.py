@@ -8,7 +8,7 @@ from mta.errors import SpecError
 from mta.one_batch import OneBatch
 from mta.plan import Plan
 from mta.stored_folds import MOST_WORDS
-from mta.stored_kinds import is_folded_for, is_sorted_for
+from mta.stored_kinds import is_folded_for, needs_rows
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ def least_block(plan: Plan) -> int:
     """Bytes of a block with room for two records of the plan, whatever types its columns have."""
     sums = sum(state.name == "sum" for state in plan.states)
     folds = sum(MOST_WORDS[state.name] for state in plan.states if is_folded_for(state))
-    by_rows = folds or any(map(is_sorted_for, plan.states))
-    others = 2 + 2 * len(plan.inputs) if by_rows else 0
+    by_rows = folds or any(map(needs_rows, plan.states))
+    others = 2 + sum(len(source.columns) for source in plan.inputs) if by_rows else 0
     words = 3 + (11 + 4 * sums) // 8 + len(plan.states) + sums + len(plan.inputs)
     words += others + folds
     return 24 + words + 2 * (9 * words)

@@ -15,7 +15,7 @@ from mta.periodic import Landmark, Periodic
 from mta.plan import Plan
 from mta.planner import Choice
 from mta.row_blocks import Layout
-from mta.stored_kinds import is_sorted_for, why_not_stored
+from mta.stored_kinds import needs_rows, why_not_stored
 from mta.stored_place import Place
 from mta.stores import MemoryStore
 
@@ -33,7 +33,7 @@ def first_stored_choice(spec: Periodic, plan: Plan, wanted: str) -> Choice:
     if wanted not in STORED_PLANS:
         raise SpecError(f"plan: with memory= one of {STORED_PLANS}, not {wanted!r}")
     _check_stored(spec, plan)
-    sorts = [f"{o.name}: {o.aggregate!r}" for o in plan.outputs if is_sorted_for(o.state)]
+    sorts = [f"{o.name}: {o.aggregate!r}" for o in plan.outputs if needs_rows(o.state)]
     if isinstance(spec, Landmark):
         if sorts or wanted == "1W":
             what = (sorts or ["'1W'"])[0]
