@@ -7,6 +7,7 @@ import numpy as np
 
 cdef enum:
     SPARE = 16
+    MANY = 1024    # items that there may be room for
     AHEAD = 128    # bytes before the items: kernels of a batch read whole blocks of 16 rows
 
 
@@ -62,6 +63,21 @@ cdef class Vector:
         if not take_items(self, items):
             raise ValueError("items: an array of one dimension is needed")
 
+    def shrink(self):
+        """Give room back, where nearly all of it is not used; whether it was so."""
+        cdef int64_t live = self.end - self.start
+        cdef int width = 8 if self.wide else 1
+        cdef char[::1] raw
+        if self.capacity <= 4 * live + MANY:
+            return False
+        self.capacity = live + SPARE
+        room = np.empty(self.capacity + AHEAD // width, self.array.dtype)[AHEAD // width:]
+        raw = room.view(np.int8)
+        memcpy(&raw[0], self.data + self.start * width, live * width)
+        self.array, self.data = room, &raw[0]
+        self.start, self.end = 0, live
+        return True
+
     cdef int pop(self) except -1:
         """Take the newest item back."""
         if self.end == self.start:
@@ -114,6 +130,11 @@ cdef class Vector:
         cdef int64_t n = min(max(number - self.first, 0), self.end - self.start)
         self.start += n
         self.first += n
+
+    @property
+    def nbytes(self):
+        """Bytes held, with the room for items to come."""
+        return self.capacity * (8 if self.wide else 1)
 
     def view(self):
         """The live items, without a copy. Appending or dropping leaves the view as it is."""

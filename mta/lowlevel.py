@@ -29,7 +29,7 @@ from mta.partial_batch import Part, PartialBatch, batch_layout
 from mta.periodic import FIRST, Periodic
 from mta.periodic_stream import PeriodicStream, places_in
 from mta.push import EVER, NEVER, NO_ROWS
-from mta.specs import check_choice
+from mta.spec_arguments import check_choice
 
 FLUSH = ("lazy", "slow")
 # Keys are forgotten when there are so many times more of them than slots.

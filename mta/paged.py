@@ -16,11 +16,13 @@ from mta._bounds import Bounds
 from mta._kernel import slide_keys
 from mta._paged import GivenCounter, PagedKernel, fronts_in_block
 from mta._paged_halves import PagedHalves
+from mta.budget import Budget
 from mta.coded_values import CodedValues
 from mta.count_log import Logs
 from mta.engine import Ints, Ticks
 from mta.errors import StoreError
 from mta.frames import Column
+from mta.kernels import Columns, answer_room
 from mta.paged_kernels import COUNTING, Paged, make_paged_kernel
 from mta.paged_rows import MakeRepository, PagedRows, Told
 from mta.plan import Input, Plan
@@ -35,6 +37,9 @@ from mta.track import Place, Track, Windows
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
 _IN_TURN = (PagedKernel, PagedHalves)  # kernels that read each page once, in order
 _UNMARKED, _UNSHIFTED = np.zeros(1, np.uint8), np.zeros(1, np.int64)
+_NONE = np.zeros(0, np.int64)
+OBJECTS = 14_000  # bytes of the Python objects of a key; measured
+_NOTED = 8  # times as a block of rows comes, the budget is told
 
 
 class PagedPlace(NamedTuple):
@@ -45,6 +50,38 @@ class PagedPlace(NamedTuple):
     kernels: list[Any] | None
 
 
+class Job(NamedTuple):
+    """What kernels are to answer.
+
+    runs : of windows, from which to before which, when it is known where they begin
+    counting : gives the rows that count in windows
+    """
+
+    windows: Windows
+    runs: Iterable[tuple[int, int]]
+    counting: Callable[[Input | None, Windows], Ints]
+
+
+class Counters:
+    """The counters of a plan: keys are answered one after the other, so one set serves them all."""
+
+    def __init__(self) -> None:
+        self._made: list[GivenCounter] = []
+
+    def of_a_key(self) -> Callable[[list[int]], GivenCounter]:
+        """What gives the counters to the kernels of a key, in the order of the plan."""
+        known = iter(tuple(self._made))
+
+        def count(needs: list[int]) -> GivenCounter:
+            counter = next(known, None)
+            if counter is None:
+                counter = GivenCounter(needs)
+                self._made.append(counter)
+            return counter
+
+        return count
+
+
 class PagedSlider(Slider):
     """The kernels of one key; where windows begin is found on the way, a run of them at a time."""
 
@@ -53,32 +90,36 @@ class PagedSlider(Slider):
         """The kernels, in order."""
         return [cast(Paged, kernel) for kernel in self.kernels.values()]
 
-    def begin(
-        self, windows: Windows, runs: Iterable[tuple[int, int]],
-        count: Callable[[Input | None, Windows], Ints],
-    ) -> None:  # fmt: skip
-        """What the next `run` is to answer.
-
-        runs : of windows, from which to before which, when it is known where they begin
-        count : the rows that count in windows
-        """
-        self._windows, self._runs, self._count = windows, runs, count
-        self._counts: dict[Input | None, Ints] = {}
-        for source, counter in self.counters.items():
-            assert isinstance(counter, GivenCounter)
-            counts = self._counts[source] = np.empty(len(windows.at), np.int64)
-            counter.give(counts)
+    def begin(self, job: Job) -> None:
+        """What the next `run` is to answer."""
+        self._job: Job | None = job
 
     def run(self, bounds: Bounds, start: int = 0, stop: int | None = None) -> None:
-        lo, hi = self._windows.lo, self._windows.hi
-        for start, stop in self._runs:
-            mine = part_of(self._windows, start, stop)
-            for source, counts in self._counts.items():
-                counts[start:stop] = self._count(source, mine)
+        job, self._job = self._job, None  # so that keys without rows keep none of it
+        assert job is not None
+        lo, hi = job.windows.lo, job.windows.hi
+        given: dict[Input | None, Ints] = {}
+        for source, counter in self.counters.items():
+            assert isinstance(counter, GivenCounter)
+            counts = given[source] = np.empty(len(lo), np.int64)
+            counter.give(counts)
+        for start, stop in job.runs:
+            mine = part_of(job.windows, start, stop)
+            for source, counts in given.items():
+                counts[start:stop] = job.counting(source, mine)
             edges = np.array([start, stop])
             failed = slide_keys(lo, hi, edges, *self._running, [], _UNMARKED, _UNSHIFTED)
             if failed is not None:
                 raise AnswerOverflowError(self._overflown(failed[0]), failed[1])
+
+    def let_go(self, columns: Columns, end: int) -> None:
+        """Hold on to no rows and answers of the last call.
+
+        columns : of the plan, for their types; end : how many rows have come
+        """
+        for kernel, state in zip(self.paged, self.kernels, strict=True):
+            kernel.attach([_NONE] * len(state.feeds), None, end)
+            kernel.answer_to([answer_room(output, columns, 0) for output in self.asked[state]])
 
 
 def part_of(windows: Windows, start: int, stop: int) -> Windows:
@@ -92,6 +133,7 @@ class PagedTrack(Track):
     make : makes the repository of its rows
     leave : is told the repository when it is needed no more
     logs : for what kernels count
+    counters, budget : of all keys
 
     Memory: the newest rows (a block of them, and those that wait for an answer), the pool of the
     repository, and of each aggregate one partial for every page of the window and a page of them.
@@ -99,10 +141,11 @@ class PagedTrack(Track):
 
     def __init__(
         self, spec: Rolling, plan: Plan, ticks: Ticks, make: MakeRepository,
-        leave: Callable[[Repository], None], logs: Logs,
+        leave: Callable[[Repository], None], logs: Logs, counters: Counters, budget: Budget,
     ) -> None:  # fmt: skip
         super().__init__(spec, plan, ticks)
         self._make, self._leave, self._logs = make, leave, logs
+        self._counters, self._budget = counters, budget
         self.look_up = self._look_up
         # How far back from its row a window reaches, where it has a range.
         reach = min((ticks.range or 0) + ticks.lag, _GREATEST)
@@ -111,6 +154,8 @@ class PagedTrack(Track):
         self.entered = 0  # the row up to which kernels have had rows
         self._stored: PagedRows | None = None  # made when the types of the columns are known
         self.failure: StoreError | None = None  # of the store, once a call had its answers
+        self._noted = 0  # rows that had come when the budget was told of it
+        self._resting = 0  # bytes of partials that it had after giving back
 
     has_codes = True  # `coded` is its own
 
@@ -130,13 +175,18 @@ class PagedTrack(Track):
     def all_rows(self) -> list[Coded]:
         return [self.rows] if self._stored is None else [self.rows, StoredCodes(self._stored)]
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of its rows and partials in memory, about."""
+    def sizes(self) -> tuple[int, int]:
+        """Bytes of its rows and partials in memory, and of the objects that hold them, about; and
+        those of them that it can't give back: partials count as such once it has given back."""
         if self._stored is None:
-            return 0
-        kernels = sum(kernel.nbytes for kernel in self._kernels)
-        return self._stored.nbytes + kernels + (self.coded.nbytes if self.has_codes else 0)
+            return OBJECTS, OBJECTS
+        least = OBJECTS + self._stored.tail_bytes + (self.coded.nbytes if self.has_codes else 0)
+        partials = 0
+        for kernel in self._kernels:
+            least += kernel.__sizeof__()
+            partials += kernel.nbytes
+        held = least + self._stored.read_bytes + partials
+        return held, least + min(partials, self._resting)
 
     @property
     def _kernels(self) -> list[Paged]:
@@ -172,7 +222,7 @@ class PagedTrack(Track):
         self, windows: Windows, runs: Iterable[tuple[int, int]], answers: KeyedAnswers
     ) -> None:
         slider = self._awake()
-        slider.begin(windows, runs, self._counts)
+        slider.begin(Job(windows, runs, self._counts))
         super().answer(windows, answers)
 
     def _runs(self, windows: Windows) -> Iterator[tuple[int, int]]:
@@ -237,8 +287,8 @@ class PagedTrack(Track):
 
     def _awake(self) -> PagedSlider:
         if self.slider is None:
-            columns = self.rows.columns()
-            self.slider = PagedSlider(self.plan, columns, make_paged_kernel, GivenCounter)
+            columns, counters = self.rows.columns(), self._counters.of_a_key()
+            self.slider = PagedSlider(self.plan, columns, make_paged_kernel, counters)
             bits = self.stored.block_rows.bit_length() - 1  # a page is a block
             in_turn = len(self._kernels) == 1 and isinstance(self._kernels[0], _IN_TURN)
             for number, state in enumerate(self.slider.kernels):
@@ -251,6 +301,20 @@ class PagedTrack(Track):
     def sleep(self) -> None:
         for kernel in self._kernels:
             kernel.rest()
+        self._let_go_of_call()
+
+    def _let_go_of_call(self) -> None:
+        if self.slider is not None:
+            cast(PagedSlider, self.slider).let_go(self.rows.columns(), self.received)
+
+    def give_back(self) -> None:
+        """Hold no more than is needed until there are rows again."""
+        self.sleep()
+        self._resting = sum(kernel.nbytes for kernel in self._kernels)
+        try:
+            self.stored.thin_out()
+        except StoreError as error:
+            self.failure = error
 
     # ------------------------------------------------------------------------- letting go
 
@@ -276,6 +340,11 @@ class PagedTrack(Track):
                 self.coded.forget_the_gone(rows, stored.of_taken, self.rows.frame)
         except StoreError as error:
             self.failure = error
+        if self.received >= self._noted + self.stored.block_rows // _NOTED:
+            self._noted = self.received
+            if self.stored.shrink():
+                self._let_go_of_call()
+            self._budget.note(self)
 
     def _let_go(self) -> None:
         self.stored.let_go(self.lo)
@@ -284,6 +353,7 @@ class PagedTrack(Track):
         if self._stored is not None:
             self._leave(self._stored.repository)
         self._logs.leave(self._logs)
+        self._budget.leave(self)
 
     # ------------------------------------------------------------------------- all or nothing
 

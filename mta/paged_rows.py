@@ -8,6 +8,7 @@ before it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,6 +71,13 @@ class Names:
         return list(self.inputs.values())
 
 
+def _new_names(plan: Plan, timed: bool, taken: tuple[str, ...]) -> Names:
+    return Names(plan, timed, list(taken))
+
+
+_names = lru_cache(maxsize=16)(_new_names)  # one for all keys
+
+
 class Found(NamedTuple):
     """Values of a column in some rows, which ascend."""
 
@@ -106,7 +114,7 @@ class PagedRows:
         names: Names | None = None,
     ) -> None:
         self.tail, self.times, self.timed = tail, times, timed
-        self.names = names or Names(plan, timed, list(tail.values))
+        self.names = names or _names(plan, timed, tuple(tail.values))
         self.repository = make(self.names.types(), self.names.marks(), told)
         self.block_rows = self.repository.layout.rows
         # Of each block from that of the front on: its first time; how many rows before it count.
@@ -129,12 +137,21 @@ class PagedRows:
         return self.repository.back
 
     @property
-    def nbytes(self) -> int:
-        """Bytes in memory, about; those of the tail too."""
-        stats, row = self.repository.stats(), self.repository.layout.row_bytes
-        rows = self.tail.end - self.tail.first
-        rows += 0 if self._joined is None else self._joined.end - self._joined.first
-        return stats.pooled * stats.block_bytes + int(rows * row)
+    def read_bytes(self) -> int:
+        """Bytes of blocks in memory, about."""
+        joined = 0 if self._joined is None else self._joined.end - self._joined.first
+        return self.repository.pooled_bytes + int(joined * self.repository.layout.row_bytes)
+
+    @property
+    def tail_bytes(self) -> int:
+        """Bytes of the tail, and of what stays in memory of every block."""
+        beside = [self.first_times, *self.counted.values(), self.times]
+        return self.tail.nbytes + sum([vector.nbytes for vector in beside])
+
+    def shrink(self) -> bool:
+        """Give room back that the rows of large pushes had in the tail; whether there was any."""
+        shrunk = [vector.shrink() for vector in [*self.tail.vectors(), self.times]]
+        return any(shrunk)
 
     # ------------------------------------------------------------------------------ rows in
 
@@ -207,6 +224,18 @@ class PagedRows:
         if self._joined is not None and self._joined.end <= row:
             self._joined = None
         self.repository.let_go(block * self.block_rows, self.window)
+
+    def thin_out(self) -> None:
+        """Keep no block in memory, nor rows that were read last.
+
+        Raises
+        ------
+        StoreError
+            One could not be written; it is still here.
+        """
+        self._joined, self._times = None, (0, np.zeros(0, np.int64))
+        self._found = {}
+        self.repository.empty_pool()
 
     def pass_by(self, row: int) -> None:
         """The window that is being answered has come so far; the call may yet fail."""

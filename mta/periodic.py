@@ -18,7 +18,8 @@ from mta.durations import NANOSECONDS, Duration, parse_duration
 from mta.errors import SpecError
 from mta.functions import Aggregate
 from mta.progress import Late, Watermark
-from mta.specs import Streamed, check_choice, check_column, exactly, key_names, made_of
+from mta.spec_arguments import check_choice, check_column, key_names
+from mta.specs import Streamed, exactly, made_of
 
 if TYPE_CHECKING:
     from mta.bucket_stream import BucketStream

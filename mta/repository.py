@@ -7,15 +7,15 @@ all rows may be elsewhere, and which of them are needed next is known (SlideM, 2
 from __future__ import annotations
 
 import json
-from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mta.block_pool import BlockPool
 from mta.errors import DamageError, DataError, SpecError
-from mta.row_blocks import Arrays, Layout, RowBlock
+from mta.row_blocks import Arrays, Layout, RowBlock, layout_of
 from mta.snapshot import refusing_damage, seal, unseal
 from mta.stores import Store, open_store
 
@@ -141,14 +141,12 @@ class Repository:
             )
         if not name or "/" in name:
             raise SpecError(f"name: text without a slash is needed, not {name!r}")
-        self.layout = Layout(columns, block, marks)
+        self.layout = layout_of(columns, block, marks)
         self.name = name
         self.pool_size = pool
         self.fronts: list[int] = [0] * windows
         self.back: int = 0
-        self._pool: dict[int, RowBlock] = {}
-        self._order: list[int] = []  # their numbers, ascending
-        self._unstored = 0  # of them, that no store has
+        self._pool = BlockPool()
         self._whole = 0  # the window's blocks before this one are in the pool
         self._gone = 0  # blocks before this one are off the store
         self._passed = 0
@@ -157,7 +155,6 @@ class Repository:
         self._outer = outer
         self._promised: tuple[list[RowBlock], int] = [], 0
         self._written = self._read = self._hits = self._misses = 0
-        self._spec = f"{self.layout.describe()} {windows}"
         self._owns = not isinstance(store, Store)
         self.store = store if isinstance(store, Store) else open_store(store)
         self._prefetch = getattr(self.store, "prefetch", None)
@@ -173,6 +170,10 @@ class Repository:
     def front(self) -> int:
         """The number of the oldest row that a window holds."""
         return min(self.fronts)
+
+    @property
+    def _spec(self) -> str:
+        return f"{self.layout.describe()} {len(self.fronts)}"
 
     @property
     def is_least(self) -> bool:
@@ -237,7 +238,7 @@ class Repository:
         number = self.back // self.layout.rows
         if number not in self._pool:
             self._make_room(number)
-            self._put(number, RowBlock(self.layout, number * self.layout.rows))
+            self._pool.put(number, RowBlock(self.layout, number * self.layout.rows))
         return self._pool[number]
 
     # ----------------------------------------------------------------------------- rows out
@@ -328,64 +329,42 @@ class Repository:
 
     # ------------------------------------------------------------------------------ the pool
 
-    def _put(self, number: int, block: RowBlock) -> None:
-        self._pool[number] = block
-        self._unstored += not block.stored
-        insort(self._order, number)
-
     def _take(self, number: int) -> RowBlock:
-        del self._order[bisect_left(self._order, number)]
         if self._whole > number >= self.front // self.layout.rows:
             self._whole = number
-        block = self._pool.pop(number)
-        self._unstored -= not block.stored
-        return block
-
-    def _note_stored(self, block: RowBlock) -> None:
-        if not block.stored:
-            block.stored = True
-            self._unstored -= 1
+        return self._pool.take(number)
 
     def _make_room(self, wanted: int) -> None:
         newest = self.back // self.layout.rows  # if it is there, it still takes rows
         while len(self._pool) >= self.pool_size:
-            victim = self._victim((wanted, newest))
-            self._spill(victim)
-            self._take(victim)
+            fronts = sorted({front // self.layout.rows for front in self.fronts})
+            # (Rows that come push out the newest, as they would without a window on its way.)
+            passed = fronts[0] if wanted == newest else max(self._passed, fronts[0])
+            self._put_out(self._pool.victim(fronts, passed, (wanted, newest)))
 
-    def _victim(self, kept: tuple[int, int]) -> int:
-        """The block that no window needs, or that one needs last: ref of §4.2 is the distance from
-        the front before it, so of those between two fronts the last one is looked at.
+    def empty_pool(self) -> None:
+        """Keep no block in memory but the one that takes rows; and from now on no more than needed.
 
-        Cost: O(windows log pool).
+        Raises
+        ------
+        StoreError
+            One could not be written; it is still here.
         """
-        fronts = sorted({front // self.layout.rows for front in self.fronts})
-        wanted, newest = kept
-        # (Rows that come push out the newest, as they would without a window on its way.)
-        passed = fronts[0] if wanted == newest else max(self._passed, fronts[0])
-        for number in self._order[: bisect_left(self._order, passed)]:
-            done = number < fronts[0] or self._pool[number].stored
-            if done and number not in kept:
-                return number
-        ends = [*fronts[1:], self._order[-1] + 1]
-        found = [
-            self._last_before(end, kept) - front for front, end in zip(fronts, ends, strict=True)
-        ]
-        farthest = max(range(len(found)), key=found.__getitem__)
-        return fronts[farthest] + found[farthest]
+        self.pool_size = len(self.fronts) + 1
+        for number in self._pool.numbers:
+            if number != self.back // self.layout.rows:
+                self._put_out(number)
 
-    def _last_before(self, end: int, kept: tuple[int, int]) -> int:
-        at = bisect_left(self._order, end)
-        while at and self._order[at - 1] in kept:
-            at -= 1
-        return self._order[at - 1] if at else -1
+    def _put_out(self, number: int) -> None:
+        self._spill(number)
+        self._take(number)
 
     def _spill(self, number: int) -> None:
         block = self._pool[number]
         if block.stored:
             return
         self.store.write({self._key(number): block.to_bytes()})
-        self._note_stored(block)
+        self._pool.note_stored(block)
         self._written += 1
         gone = self.front // self.layout.rows - self._gone
         if gone > _WASTED and gone > _WASTED + self._stored_blocks():
@@ -393,7 +372,7 @@ class Repository:
 
     def _load(self, number: int) -> None:
         self._make_room(number)  # first, so that a call that fails here has less left to do
-        self._put(number, self._stored(number))
+        self._pool.put(number, self._stored(number))
 
     def _stored(self, number: int) -> RowBlock:
         first = number * self.layout.rows
@@ -479,7 +458,7 @@ class Repository:
     def _stored_blocks(self) -> int:
         """Blocks in use that the store has: all but those that are only in the pool."""
         used = -(-self.back // self.layout.rows) - self.front // self.layout.rows
-        return max(used, 0) - self._unstored
+        return max(used, 0) - self._pool.unstored
 
     def stats(self) -> Stats:
         """Counts since it was opened, and what it holds now."""
@@ -493,6 +472,11 @@ class Repository:
             self.layout.rows,
             self.layout.block,
         )
+
+    @property
+    def pooled_bytes(self) -> int:
+        """Bytes of the blocks in memory."""
+        return len(self._pool) * self.layout.block
 
     # ---------------------------------------------------------------------------- recovery
 
@@ -520,7 +504,8 @@ class Repository:
     def pending(self) -> tuple[list[bytes], dict[bytes, bytes | None]]:
         """What a header has to hold, and the batch that goes with it; then say `wrote`."""
         newest = self._pool.get(self.back // self.layout.rows)
-        full = {n: b for n, b in self._pool.items() if b is not newest and not b.stored}
+        pooled = {number: self._pool[number] for number in self._pool.numbers}
+        full = {n: b for n, b in pooled.items() if b is not newest and not b.stored}
         first = self.front // self.layout.rows
         taken = range(self._gone, min(first, self._gone + _TAKEN_OFF))
         told = {"fronts": self.fronts, "back": self.back, "gone": self._gone}
@@ -534,7 +519,7 @@ class Repository:
         """The batch that `pending` gave last is on the store."""
         full, gone = self._promised
         for block in full:
-            self._note_stored(block)
+            self._pool.note_stored(block)
         self._written += len(full)
         self._gone = max(self._gone, gone)
         self._promised = [], 0
@@ -572,7 +557,7 @@ class Repository:
             what = f"{self.store!r}: {self._header_key()!r}"
             block = RowBlock.from_bytes(self.layout, first, newest, what)
             block.stored = False
-            self._put(number, block)
+            self._pool.put(number, block)
 
     def close(self) -> None:
         """Flushes; a store that was given as a URL is closed."""

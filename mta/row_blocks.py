@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
@@ -87,6 +88,18 @@ class Layout:
         """What two layouts have in common that can read each other's blocks."""
         types = [(name, dtype.str) for name, dtype in self.types.items()]
         return repr((types, self.marked[len(types) :], self.rows))
+
+
+def _new_layout(columns: tuple[tuple[str, Any], ...], block: int, marks: tuple[str, ...]) -> Layout:
+    return Layout(dict(columns), block, marks)
+
+
+_layout = lru_cache(maxsize=64)(_new_layout)
+
+
+def layout_of(columns: Mapping[str, Any], block: int, marks: Sequence[str]) -> Layout:
+    """The layout of these columns: one for all keys that have the same."""
+    return _layout(tuple(columns.items()), block, tuple(marks))
 
 
 class RowBlock:

@@ -310,6 +310,16 @@ class KeptRows:
         masks = [mask for mask in valids.values() if mask is not None]
         self._vectors = [*feeds.values(), *masks]
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, with the room for rows to come."""
+        return sum([vector.nbytes for vector in self.vectors()])
+
+    def vectors(self) -> list[Vector]:
+        """What holds the rows, but for values that have no 8 bytes."""
+        beside = [v for column in self.values.values() for v in (column.values, column.valid)]
+        return [*self._vectors, *[vector for vector in beside if vector is not None]]
+
     def begin_at(self, row: int) -> None:
         """Let the first row, which is yet to come, have this number."""
         self.first = self.end = row

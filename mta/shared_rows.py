@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mta._vector import Vector
+from mta.budget import Budget
 from mta.count_log import Logs
 from mta.engine import Ints, Ticks
-from mta.paged import PagedTrack
+from mta.paged import Counters, PagedTrack
 from mta.paged_kernels import Paged
 from mta.paged_rows import MakeRepository, PagedRows, Told
 from mta.plan import Plan
@@ -75,8 +76,8 @@ class FollowingRows(PagedRows):
         return self._end
 
     @property
-    def nbytes(self) -> int:
-        return int((self.tail.end - self.tail.first) * self.repository.layout.row_bytes)
+    def read_bytes(self) -> int:
+        return 0
 
     def take_in(self, stop: int) -> None:
         """Drop the rows from the tail that are on the store by now."""
@@ -85,6 +86,9 @@ class FollowingRows(PagedRows):
             self._note_block(*self._of_tail(self._end, self._end + self.block_rows))
             self._end += self.block_rows
             self._drop_tail()
+
+    def thin_out(self) -> None:
+        """What others may come to is for the carrier to give back."""
 
     def pass_by(self, row: int) -> None:
         """Others may still come to what this window has passed by."""
@@ -109,13 +113,13 @@ class FollowingTrack(PagedTrack):
 
     def __init__(
         self, spec: Rolling, plan: Plan, ticks: Ticks, carrier: CarryingTrack, window: int,
-        logs: Logs,
+        logs: Logs, counters: Counters, budget: Budget,
     ) -> None:  # fmt: skip
         def none(*_: Any) -> Any:
             raise AssertionError("the carrier has the repository")
 
         make: MakeRepository = none
-        super().__init__(spec, plan, ticks, make, lambda repository: None, logs)
+        super().__init__(spec, plan, ticks, make, lambda repository: None, logs, counters, budget)
         self._carrier, self._window = carrier, window
         self.coded = carrier.coded
 

@@ -79,11 +79,6 @@ class Shelf(Repository):
         self._hits += other._hits
         self._misses += other._misses
 
-    @property
-    def pooled_bytes(self) -> int:
-        """Bytes of the blocks in memory."""
-        return len(self._pool) * self.layout.block
-
 
 class Stack:
     """Rows by columns, of which those that came last leave first; all but one block on a store.

@@ -8,15 +8,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, replace
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from mta.calendars import Period
 from mta.durations import Duration, parse_duration, plain_int
 from mta.errors import SpecError
 from mta.functions import Aggregate, check_names, named
 from mta.progress import Late, Watermark
+from mta.spec_arguments import (
+    amount_of,
+    check_choice,
+    check_column,
+    check_whole,
+    key_names,
+    length_of,
+    plain,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -109,12 +117,12 @@ class Spec:
 
     def __repr__(self) -> str:
         given, *options = fields(self)[:-1]
-        shown = [repr(_plain(getattr(self, given.name)))]
+        shown = [repr(plain(getattr(self, given.name)))]
         for option in options:
             value = getattr(self, option.name)
             told = option.name in ("progress", "lateness")  # by calls of their own
             if value != option.default and not told:
-                shown.append(f"{option.name}={_plain(value)!r}")
+                shown.append(f"{option.name}={plain(value)!r}")
         text = f"mta.{self.kind}({', '.join(shown)}){self._calls()}"
         return text + (f".agg({_show_aggs(self.aggs)})" if self.aggs else "")
 
@@ -151,7 +159,7 @@ class Spec:
     def _to_dict(
         self, told: Callable[[Aggregate], dict[str, Any]] = Aggregate.to_dict
     ) -> dict[str, Any]:
-        data = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+        data = {f.name: plain(getattr(self, f.name)) for f in fields(self)}
         data["aggs"] = [{"name": name, **told(a)} for name, a in self.aggs]
         return data
 
@@ -290,8 +298,8 @@ class Rolling(Streamed):
         check_choice(self.every_by, "every_by", EVERY_BY)
         _check_range(self)
         _check_lag(self)
-        _check_whole(self.min_periods, "min_periods", 0)
-        _check_whole(self.every, "every", 1)
+        check_whole(self.min_periods, "min_periods", 0)
+        check_whole(self.every, "every", 1)
         _check_progress(self)
 
     def __call__(
@@ -364,9 +372,11 @@ class Rolling(Streamed):
         state : what ``op.to_bytes()`` gave; the stream goes on from there
         memory : bytes, or text as "128KB": windows are larger than memory (SlideM, 2013). No more
             than this is kept of the rows, the others are on the store: of each key the newest ones
-            and those with which its window begins, four blocks of 2 KB at least. Beside them, each
-            aggregate of a key holds a partial aggregate a block, and of columns of texts or bytes
-            the distinct values in the window are held. Quantiles, ``top_k``, ``count_distinct``,
+            and those with which its window begins. A partial aggregate a block, and the objects
+            of a key, some 15 KB, are part of it; keys that have had no rows for longest give back
+            first. Where keys need more in any case (``op.stats().least``), so much is held beside
+            that. Not in it: the distinct texts or bytes in the window, and what a store of files
+            knows of its blocks, some 150 bytes each. Quantiles, ``top_k``, ``count_distinct``,
             ``mode`` and ``most_common`` have three quarters of it (8 KB a key at least) for counts
             by value, most of which are on the store too. The answers are the same doubles.
         store : where the rows are then, a URL for ``mta.stores.open_store`` or a
@@ -505,7 +515,7 @@ def rolling(
     >>> {name: answers.tolist() for name, answers in spec(rides).items()}
     {'total': [10, 70, 30, 50], 'n': [1, 2, 2, 2]}
     """
-    extent, shift = _length(range, "range"), _length(lag, "lag")
+    extent, shift = length_of(range, "range"), length_of(lag, "lag")
     least, step = plain_int(min_periods), plain_int(every)
     return Rolling(extent, on, key_names(by), closed, shift, ties, least, step, every_by)
 
@@ -528,77 +538,28 @@ def made_of(make: Any, arguments: dict[str, Any]) -> Any:
     return spec if lateness is None else spec.late(**lateness)
 
 
-def _length(value: object, argument: str) -> int | Duration | None:
-    """A number of rows as it is, anything else as a duration."""
-    value = plain_int(value)
-    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
-        return value
-    return parse_duration(value, argument)
-
-
-def key_names(by: str | Sequence[str] | None) -> tuple[str, ...]:
-    """One name or several as a tuple."""
-    if by is None:
-        return ()
-    if not isinstance(by, (str, list, tuple)):
-        raise SpecError(f"by: must be the name of a column or a list of names, not {by!r}")
-    names = (by,) if isinstance(by, str) else tuple(by)
-    for name in names:
-        if not isinstance(name, str):
-            raise SpecError(f"by: must be the name of a column, not {name!r}")
-    if len(set(names)) != len(names):
-        raise SpecError(f"by: a column is named twice in {names!r}")
-    return names
-
-
-def check_column(name: object, argument: str) -> None:
-    """Refuse what is no column's name."""
-    if name is not None and not isinstance(name, str):
-        raise SpecError(f"{argument}: must be the name of a column, not {name!r}")
-
-
-def check_choice(value: object, argument: str, choices: tuple[str, ...]) -> None:
-    """Refuse what is none of the choices."""
-    if value not in choices:
-        raise SpecError(f"{argument}: must be one of {choices}, not {value!r}")
-
-
-def _check_whole(value: object, argument: str, least: int) -> None:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if value is not None and (not whole or value < least):  # type: ignore[operator]
-        raise SpecError(f"{argument}: must be a whole number from {least}, not {value!r}")
-
-
-def _amount(length: int | Duration, argument: str) -> int:
-    """Rows, ticks or nanoseconds, which the kernels take as int64."""
-    amount = length if isinstance(length, int) else length.amount
-    if abs(amount) >= 2**63:
-        raise SpecError(f"{argument}: {_plain(length)!r} does not fit in 64 bits")
-    return amount
-
-
 def _check_range(window: Rolling) -> None:
     size = window.range
     if size is None:
         return
-    if _amount(size, "range") <= 0:
-        raise SpecError(f"range: must be positive, not {_plain(size)!r}")
+    if amount_of(size, "range") <= 0:
+        raise SpecError(f"range: must be positive, not {plain(size)!r}")
     if isinstance(size, Duration) and window.on is None:
-        raise SpecError(f"on: a window of {_plain(size)!r} needs the name of the time column")
+        raise SpecError(f"on: a window of {plain(size)!r} needs the name of the time column")
 
 
 def _check_lag(window: Rolling) -> None:
     lag = window.lag
     if lag is None:
         return
-    amount = _amount(lag, "lag")
+    amount = amount_of(lag, "lag")
     if window.over_rows and not isinstance(lag, int):
-        raise SpecError(f"lag: a window of rows is moved by rows, not by {_plain(lag)!r}")
+        raise SpecError(f"lag: a window of rows is moved by rows, not by {plain(lag)!r}")
     if not window.over_rows and isinstance(lag, int):
         raise SpecError(f"lag: a window of time is moved by a duration, not by {lag!r} rows")
     if isinstance(lag, Duration):
         if window.on is None:
-            raise SpecError(f"on: a lag of {_plain(lag)!r} needs the name of the time column")
+            raise SpecError(f"on: a lag of {plain(lag)!r} needs the name of the time column")
         if isinstance(window.range, Duration) and lag.ticks != window.range.ticks:
             raise SpecError("lag: range and lag must both be durations or both be ticks ('5i')")
         if window.ties == "arrival" and amount < 0:
@@ -628,17 +589,6 @@ def _check_progress(window: Rolling) -> None:
             "late: a row that comes late changes the ranks of those after it, and so which of them "
             "`every` answers; count arrivals (every_by='arrival') or don't revise"
         )
-
-
-def _plain(value: Any) -> Any:
-    """A field as JSON and `rolling` take it."""
-    if isinstance(value, (Duration, Period)):
-        return str(value)
-    if is_dataclass(value):
-        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
-    if isinstance(value, tuple):
-        return value[0] if len(value) == 1 else (list(value) or None)
-    return value
 
 
 def _show_aggs(aggs: tuple[tuple[str, Aggregate], ...]) -> str:

@@ -11,8 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from mta._frames_bytes import warm_up
+from mta.budget import Budget
 from mta.count_log import Logs
 from mta.errors import SpecError
+from mta.paged import OBJECTS
 from mta.paged_rows import MakeRepository, Told
 from mta.repository import Repository
 from mta.row_blocks import Layout
@@ -39,7 +41,9 @@ class SpillStats(NamedTuple):
     misses: int
     expected: float  # requests by formula 3.1, for the rows that have come to the store and left it
     stored: int  # blocks in use on the store
-    memory: int  # bytes of rows and partial aggregates in this process, about
+    # Bytes in this process, about: of rows, partial aggregates, and of the objects that hold them;
+    memory: int
+    least: int  # of these, what keys need in any case: more than memory=, where they are too many
     repositories: int
     counts_written: int  # blocks of what counts values, for quantiles and the like
     counts_read: int
@@ -58,12 +62,14 @@ class Spill:
     name : of the stream; several may share a store
     block : bytes of a block; None: what suits the memory
     logs : how many `CountLog` a key has; three quarters of the memory are for them
+    page_bytes : that kernels of a key hold for every row of a page
     """
 
     def __init__(
         self, memory: int | str, store: Store | str | None, name: str, block: int | None,
-        logs: int = 0,
+        logs: int = 0, page_bytes: int = 0,
     ) -> None:  # fmt: skip
+        self._page_bytes = page_bytes
         self.memory, self._log_memory = parse_bytes(memory, "memory"), 0
         least = BLOCKS_OF_A_KEY * LEAST_BLOCK * (4 if logs else 1)
         if self.memory < least:
@@ -73,6 +79,7 @@ class Spill:
             self.memory //= 4  # (a pool beyond a few blocks saves nothing)
         if not name or "/" in name:
             raise SpecError(f"name: text without a slash is needed, not {name!r}")
+        self.budget = Budget(self.memory)
         self.name, self.block = name, block
         self.lasts = store is not None  # the rows outlive this process
         self.owns = not isinstance(store, Store)
@@ -106,10 +113,7 @@ class Spill:
         """
 
         def make(columns: dict[str, str], marks: list[str], told: Told | None) -> Repository:
-            block, pool = self._sizes(keys, windows)
-            layout = Layout(columns, block, marks)
-            # Blocks of 2^n rows are the pages of kernels, which read one for each.
-            block = layout.bytes_of(1 << (layout.rows.bit_length() - 1))
+            block, pool = self._sizes(keys, windows, Layout(columns, LARGEST_BLOCK, marks))
             made = Repository(
                 columns, self.store, f"{self.name}.{serial}", windows=windows, pool=pool,
                 marks=marks, block=block if told is None else told.block, outer=self._note_due,
@@ -121,16 +125,26 @@ class Spill:
 
         return make
 
-    def _sizes(self, keys: int | None, windows: int) -> tuple[int, int]:
-        """Bytes of a block, and how many a repository may have in memory."""
+    def _sizes(self, keys: int | None, windows: int, columns: Layout) -> tuple[int, int]:
+        """Bytes of a block, and how many a repository may have in memory.
+
+        columns : as they are to be in blocks
+        """
         # Of each further window: the rows that fill a block, and those with which it begins.
         blocks = BLOCKS_OF_A_KEY + (2 * windows if windows > 1 else 0)
-        share = self.memory // (blocks * (keys or 1))
+        waiting = self.memory // _SHARE_BEHIND if self.owns else 0
+        mine = (self.memory - waiting) // (keys or 1) - windows * OBJECTS
+        row = blocks * columns.row_bytes + self._page_bytes
+        share = int(mine * columns.row_bytes / row)
         block = self.block or max(LEAST_BLOCK, min(LARGEST_BLOCK, share))
+        rows = Layout(columns.types, block, columns.marked[len(columns.types) :]).rows
+        # Blocks of 2^n rows are the pages of kernels, which read one for each.
+        rows = 1 << (rows.bit_length() - 1)
+        block = columns.bytes_of(rows)
         tails = windows + 1 if windows > 1 else 1
         # Where memory is short for the least blocks, none is read before a window comes to it.
         least = windows + 1 if share < LEAST_BLOCK else blocks - tails
-        return block, least if keys is not None else max(least, self.memory // block - tails)
+        return block, max(least, (mine - rows * self._page_bytes) // block - tails)
 
     def _note_due(self) -> None:
         self.due = True
@@ -208,10 +222,10 @@ class Spill:
         passed = repository.back + sum(repository.fronts) - self._opened[repository]
         return [*repository.stats()[:4], passed / repository.layout.rows]
 
-    def stats(self, memory: int) -> SpillStats:
+    def stats(self, memory: int, least: int) -> SpillStats:
         """Counts since it was opened.
 
-        memory : bytes of rows and partials that tracks hold
+        memory, least : bytes that tracks hold, and that they can't give back
         """
         counted = [self._past, *map(self._counted, self.live)]
         *whole, expected = (sum(column) for column in zip(*counted, strict=True))
@@ -221,5 +235,14 @@ class Spill:
         for log in chain.from_iterable(self.logs):
             counts += log.written, log.read_blocks
         return SpillStats(
-            written, read, hits, misses, expected, stored, memory, len(self.live), *counts.tolist()
+            written,
+            read,
+            hits,
+            misses,
+            expected,
+            stored,
+            memory,
+            least,
+            len(self.live),
+            *counts.tolist(),
         )

@@ -2,8 +2,8 @@
 
 Summed: by partials that leaving panes are taken out of again (`_totals`), beside extremes. Folded:
 by partials that nothing is taken out of (`stored_folds`). Sorted: from all rows of the window, anew
-for every window (`stored_holistic`). Cut: likewise, in two halves which meet where they do in memory
-(`stored_cuts`).
+for every window (`stored_holistic`). Cut: likewise, in two halves that meet where they do in
+memory (`stored_cuts`).
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ import numpy as np
 from mta.engine import Ints
 from mta.errors import DataError, SnapshotError
 from mta.frames import batches_of, open_frame
-from mta.paged import PagedTrack
-from mta.paged_kernels import check_spillable, count_logs
+from mta.paged import Counters, PagedTrack
+from mta.paged_kernels import check_spillable, count_logs, page_bytes
 from mta.plan import Plan
 from mta.push import NO_ROWS
 from mta.snapshot import refusing_damage, seal, unseal
@@ -60,7 +60,8 @@ class OnStore(ABC):
 
         plans : of all that is answered
         """
-        self.spill = Spill(memory, store, name, block, sum(map(count_logs, plans)))
+        logs, pages = sum(map(count_logs, plans)), sum(map(page_bytes, plans))
+        self.spill = Spill(memory, store, name, block, logs, pages)
         try:
             self._open()
         except BaseException:
@@ -131,8 +132,9 @@ class OnStore(ABC):
 
     def stats(self) -> SpillStats:
         """Blocks written and read, what formula 3.1 expects, what is on the store and in memory."""
-        values = sum(stream.coders.nbytes for stream in self._streams)
-        return self.spill.stats(values + sum(track.nbytes for track in self._tracks()))
+        values, tracks = sum(stream.coders.nbytes for stream in self._streams), self._tracks()
+        held, least = (sum(some) for some in zip((0, 0), *(t.sizes() for t in tracks), strict=True))
+        return self.spill.stats(values + held, values + least)
 
 
 class StoredRollingStream(OnStore, RollingStream):
@@ -151,7 +153,7 @@ class StoredRollingStream(OnStore, RollingStream):
     ) -> None:  # fmt: skip
         super().__init__(spec)
         check_spillable(spec, self.plan)
-        self.paged = self._track
+        self.paged, self._counters = self._track, Counters()
         self._begin(memory, store, name, block, [self.plan])
 
     # ----------------------------------------------------------------------- the calls
@@ -193,7 +195,10 @@ class StoredRollingStream(OnStore, RollingStream):
         assert self.ticks is not None
         make = self.spill.maker(serial, keys_of(self))
         logs = self.spill.logs_of(serial, keys_of(self))
-        return PagedTrack(self.spec, self.plan, self.ticks, make, self.spill.leave, logs)
+        return PagedTrack(
+            self.spec, self.plan, self.ticks, make, self.spill.leave, logs, self._counters,
+            self.spill.budget,
+        )  # fmt: skip
 
 
 def tracks_of(stream: RollingStream) -> list[PagedTrack]:

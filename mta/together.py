@@ -11,6 +11,7 @@ import numpy as np
 from mta.engine import Ints
 from mta.errors import DataError, SpecError
 from mta.key_state import Made
+from mta.paged import Counters
 from mta.paged_kernels import check_spillable
 from mta.plan import Parts, Plan, make_plan
 from mta.push import NO_ROWS
@@ -156,14 +157,21 @@ class TogetherStream(OnStore):
         make = self.spill.maker(serial, keys_of(carrier), len(self.ops))
         logs = self.spill.logs_of(serial, keys_of(carrier), len(self.ops))
         spec, plan = carrier.spec, carrier.plan
-        return CarryingTrack(spec, plan, carrier.ticks, make, self.spill.leave, logs)
+        return CarryingTrack(
+            spec, plan, carrier.ticks, make, self.spill.leave, logs, Counters(), self.spill.budget
+        )
 
     def _follower(self, op: RollingStream, window: int) -> Callable[[int, int], Track]:
+        counters = Counters()
+
         def make(number: int, serial: int) -> Track:
             assert op.ticks is not None
             logs = self.spill.logs_of(serial, keys_of(op), window)
             carried = self.carrier.track(number)
-            return FollowingTrack(op.spec, op.plan, op.ticks, carried, window, logs)
+            budget = self.spill.budget
+            return FollowingTrack(
+                op.spec, op.plan, op.ticks, carried, window, logs, counters, budget
+            )
 
         return make
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mta import costs
+from mta.block_pool import BlockPool
 from mta.errors import DamageError, DataError, SnapshotError, SpecError, StoreError
 from mta.repository import Repository
 from mta.row_blocks import Layout, RowBlock
@@ -115,15 +116,15 @@ def test_one_window_writes_and_reads_every_block_once(pool):
     st.tuples(st.integers(0, 40), st.integers(0, 40)),
 )
 def test_the_victim_is_as_far_as_any(numbers, fronts, kept):
-    repository = Repository(TYPES, MemoryStore(), windows=len(fronts), pool=50, block=1024)
-    repository.fronts = [front * repository.layout.rows for front in fronts]
+    pool, layout = BlockPool(), Layout(TYPES, 1024)
     for number in numbers:
-        repository._put(number, RowBlock(repository.layout, number * repository.layout.rows))
+        pool.put(number, RowBlock(layout, number * layout.rows))
 
     def distance(number: int) -> float:
         return min((number - front for front in fronts if front <= number), default=np.inf)
 
-    victim = repository._victim(kept)
+    blocks = sorted(set(fronts))
+    victim = pool.victim(blocks, blocks[0], kept)
     assert victim in numbers - set(kept)
     assert distance(victim) == max(map(distance, numbers - set(kept)))
 
@@ -176,7 +177,7 @@ def test_the_victim_is_what_is_needed_last():
     list(kept.expire(7 * size + 1, 0))  # the small window is at block 7, the large one at block 0
     kept.append({"x": np.arange(2 * size)})
     # Of 0, 1, 2, 7 it was 2 that went, which is needed in 2 blocks' time, then 10, in 3.
-    assert set(kept._pool) == {0, 1, 7, 11}
+    assert set(kept._pool.numbers) == {0, 1, 7, 11}
 
 
 def test_reading_by_position_and_time_leaves_the_pool_alone():
