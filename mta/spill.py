@@ -74,12 +74,12 @@ class Spill:
         least = BLOCKS_OF_A_KEY * LEAST_BLOCK * (4 if logs else 1)
         if self.memory < least:
             raise SpecError(f"memory: {least} bytes at least, not {memory!r}")
+        self.budget = Budget(self.memory)
         if logs:
             self._log_memory = 3 * self.memory // 4 // logs
             self.memory //= 4  # (a pool beyond a few blocks saves nothing)
         if not name or "/" in name:
             raise SpecError(f"name: text without a slash is needed, not {name!r}")
-        self.budget = Budget(self.memory)
         self.name, self.block = name, block
         self.lasts = store is not None  # the rows outlive this process
         self.owns = not isinstance(store, Store)
