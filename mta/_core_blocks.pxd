@@ -1,26 +1,53 @@
 # cython: language_level=3
-"""Many slides of a forest that moves on one row at a time: 15 of them at once.
+"""Many slides of a forest that moves on by one row: up to 256 of them at once.
 
-Where the back stands at a multiple of 16, the next 15 rows complete the same nodes, and make the same
-prefixes of them, wherever the window is; so do the suffixes of the 16 rows of the front's block. That is
-straight code, with no branch that depends on the position. Partials are combined as ``_core.pxd`` does
-it, so the answers and the forest are the same; the row that completes the block, and everything else,
-takes the general way, as do windows on a store. 4 combines a slide.
+As long as the split point stays, the suffixes of consecutive fronts are made of the same nodes, and so
+are the prefixes of consecutive backs, wherever the window is: those of the multiples of 16 one after the
+other, as ``_core.pxd`` does, and then, level by level, those that lie between two that are there. These
+are loops over partials side by side. Every partial is combined of the same two as one by one, so the
+answers and the forest are the same: 4 combines a slide. Windows of 16, 32 or 64 rows have a new split
+point after as many; all of these are gone through at once. Sums of integers need no order: what comes is
+added to the total and what leaves subtracted. Windows of less than 16 rows, ones that get several rows at
+a time, and those on a store, take the general way.
 """
 from libc.stdint cimport int64_t, uint8_t
 
-from mta._core cimport ForestState, forest_slide, lowest_bit, node_at
-from mta._monoids cimport (
-    Boxed, Cell, Cells, FloatSum, Lift, OneCell, Part, combine, combine_some, identity, lift, lift_some,
+from mta._core cimport (
+    ForestState, build_prefix, build_suffix, fetch, forest_query, forest_reserve, forest_slide, forest_split,
+    highest_bit, lowest_bit, node_at,
 )
-from mta._rings cimport ring_room
+from mta._core_plans cimport (
+    ROOM, SLOTS, SPAN, SPAN_LEVEL, Piece, Plan, Stretch, Windows, front_of, hi_of, lo_of, make_plan,
+)
+from mta._monoids cimport (
+    UINT, Boxed, Cell, Extreme, FloatSum, IntSum, Lift, Moments, OneCell, Part, Products, Runs, combine,
+    combine_some, identity, lift, lift_some,
+)
+from mta._rings cimport CHUNK_ITEMS, ring_item, ring_room
 
 
 cdef enum:
-    SPAN = 16       # rows of a block,
-    SPAN_LEVEL = 4  # a node of this level
-    RUN = SPAN - 1  # slides at once
-    SLOTS = 32      # suffixes of two blocks: that of a position is at position & 31
+    FAR = 1 << 16      # rows of a window whose nodes are in no near cache
+    LINE = 64          # bytes of it
+    SOME = 128         # windows that take the general way
+
+
+cdef extern from "_double_pairs.h":
+    ctypedef struct CSum "mta_sum":
+        pass
+
+
+cdef extern from "_part_runs.h":
+    ctypedef struct CInt "__int128":
+        pass
+    void add_some "mta_add_some"(CSum* out, int64_t step, const CSum* a, int64_t a_step, const CSum* b,
+                                 int64_t b_step, int64_t n) nogil
+    void max_some "mta_max_some"(int64_t* out, int64_t step, const int64_t* a, int64_t a_step,
+                                 const int64_t* b, int64_t b_step, int64_t n) nogil
+    void move_totals "mta_move_totals"(CInt* out, const CInt* leaving, const int64_t* coming, int64_t n,
+                                       bint is_unsigned, CInt* total) nogil
+    void sum_some "mta_sum_some"(CInt* out, int64_t step, const CInt* a, int64_t a_step, const CInt* b,
+                                 int64_t b_step, int64_t n) nogil
 
 
 cdef inline void copy_part(Part* to, const Part* from_) noexcept nogil:
@@ -35,197 +62,408 @@ cdef inline void copy_part(Part* to, const Part* from_) noexcept nogil:
         to[0] = from_[0]
 
 
+cdef inline int combine_run(const Lift* how, Part* out, int64_t step, const Part* a, int64_t a_step,
+                            const Part* b, int64_t b_step, int64_t n) except -1 nogil:
+    if Part is FloatSum:
+        add_some(<CSum*> out, step, <const CSum*> a, a_step, <const CSum*> b, b_step, n)
+    elif Part is Extreme:
+        max_some(<int64_t*> out, step, <const int64_t*> a, a_step, <const int64_t*> b, b_step, n)
+    elif Part is IntSum:
+        sum_some(<CInt*> out, step, <const CInt*> a, a_step, <const CInt*> b, b_step, n)
+    else:
+        combine_some(how, out, <int> step, a, <int> a_step, b, <int> b_step, <int> n)
+    return 0
+
+
 cdef inline int slide_rows(
     ForestState* s, const Cell* values, const uint8_t* valid, int64_t first,
     const int64_t* lo, const int64_t* hi, int64_t n, Part* out,
 ) except -1 nogil:
     """As `forest_slide`."""
+    cdef Windows w
+    w.lo, w.hi, w.keep, w.back, w.front = lo, hi, 0, 0, 0
+    return slide_windows(s, values, valid, first, &w, n, out)
+
+
+cdef inline int slide_windows(
+    ForestState* s, const Cell* values, const uint8_t* valid, int64_t first, const Windows* windows,
+    int64_t n, Part* out,
+) except -1 nogil:
     cdef Part suffixes[SLOTS]
-    # The suffixes are those of this block, up to this split point of a forest that begins at this row.
-    cdef int64_t block = -1, split = -1, base = -1
-    cdef int64_t i = 0, step, row
-    if Part is Boxed or s.heads != NULL:
-        return forest_slide(s, values, valid, first, lo, hi, n, out)
+    cdef Part prefixes[SLOTS]
+    cdef Part total
+    cdef Plan plan
+    cdef Windows w = windows[0]
+    cdef int64_t i = 0, row
+    cdef const uint8_t* mask
+    cdef bint short, known = False    # `total`, of sums of integers, which subtract what leaves
     while i < n:
-        if n - i >= RUN and runs_on(s, lo + i, hi + i):
-            row = s.base + s.back - first
-            if split != s.split or base != s.base:
-                block = -1
-            split, base = s.split, s.base
-            block = slide_run(s, values + row, valid + row if valid != NULL else NULL, lo + i, suffixes, block,
-                              out + i)
-            i += RUN
-        step = min(n - i, SPAN - (s.back & (SPAN - 1)))
-        forest_slide(s, values, valid, first, lo + i, hi + i, step, out + i)
-        i += step
+        plan.n = 0
+        short = hi_of(&w, 0) - lo_of(&w, 0) < SPAN
+        if Part is not Boxed and s.heads == NULL and not short:
+            make_room(s, hi_of(&w, 0) - lo_of(&w, 0), n - i, out)
+            make_plan(s, &w, n - i, may_repeat(out), Part is IntSum, &plan)
+        row = s.base + s.back - first
+        mask = valid + row if valid != NULL else NULL
+        if plan.n == 0:
+            known = False
+            plan.n = min(n - i, <int64_t> SOME) if short or Part is Boxed or s.heads != NULL else 1
+            slide_some(s, values, valid, first, &w, plan.n, out + i)
+        elif Part is IntSum:
+            if not known:
+                forest_query(s, &total)
+            total_plan(s, &plan, &w, values + row, mask, &total, out + i)
+            known = True
+        else:
+            slide_plan(s, &plan, &w, values + row, mask, suffixes, prefixes, out + i)
+        i += plan.n
+        w.back += plan.n
+        if w.lo != NULL:
+            w.lo += plan.n
+            w.hi += plan.n
+    if s.split < 0:
+        return forest_split(s, s.front, s.back, out)
     return 0
 
 
-cdef inline bint runs_on(const ForestState* s, const int64_t* lo, const int64_t* hi) noexcept nogil:
-    """Whether the next windows move on one row at a time, within a block at the back and two at the
-    front, and about the same split point."""
-    cdef int64_t front = lo[RUN - 1] - s.base, back = s.base + s.back
-    cdef int64_t odd = 0
-    cdef int i
-    if s.back & (SPAN - 1) or s.split <= 0 or s.split & (SPAN - 1) or s.front >= s.split or front >= s.split:
-        return False
-    if s.back + RUN - front > s.room or (front & -SPAN) - (s.front & -SPAN) > SPAN:
-        return False
-    for i in range(RUN):
-        odd |= hi[i] ^ (back + i + 1)
-    return odd == 0
-
-
-cdef inline int64_t slide_run(
-    ForestState* s, const Cell* values, const uint8_t* valid, const int64_t* lo, Part* suffixes,
-    int64_t block, Part* out,
+cdef inline int slide_some(
+    ForestState* s, const Cell* values, const uint8_t* valid, int64_t first, const Windows* w, int64_t n,
+    Part* out,
 ) except -1 nogil:
-    """values[0] is the next row. `suffixes` are those of the block that begins at `block`; -1: of none.
-    Gives the block of which they are then.
+    """SOME windows at most, one after the other."""
+    cdef int64_t lo[SOME]
+    cdef int64_t hi[SOME]
+    cdef int64_t i
+    for i in range(n):
+        lo[i], hi[i] = lo_of(w, i), hi_of(w, i)
+    return forest_slide(s, values, valid, first, lo, hi, n, out)
 
-    What comes in may take the places of what leaves, so that the suffixes are made before.
-    """
-    cdef Part prefixes[SPAN]
+
+cdef inline int make_room(ForestState* s, int64_t rows, int64_t n, const Part* tag) except -1 nogil:
+    """Of windows of so many rows, for many slides at once."""
+    while SPAN <= rows <= ROOM // 2 and n >= ROOM and s.back > s.front and s.room < ROOM:
+        forest_reserve(s, sizeof(Part))
+    return 0
+
+
+# ----------------------------------------------------------------------------------- what it says
+
+cdef inline int slide_plan(
+    ForestState* s, const Plan* plan, const Windows* w, const Cell* values, const uint8_t* valid,
+    Part* suffixes, Part* prefixes, Part* out,
+) except -1 nogil:
+    """values[0] is the next row."""
     cdef Lift how = s.how
-    cdef int64_t last = max(lo[RUN - 1] - s.base, s.front), begun = s.front, base = s.base
-    cdef int i
-    if block != begun & -SPAN:
-        block = begun & -SPAN
-        enter_block(s, &how, block, suffixes + (block & SPAN), out)
-    if last - block >= SPAN:
-        block = s.front = block + SPAN
-        enter_block(s, &how, block, suffixes + (block & SPAN), out)
-    insert_run(s, &how, values, valid, prefixes, out)
-    if Part is OneCell or Part is Cells:
-        join_runs(&how, out, suffixes, prefixes, lo, base, begun)
+    cdef int64_t back = s.back + plan.n
+    cdef int k
+    s.split = -1
+    fetch_ahead(s, plan, out)
+    if not plan.period:
+        begin_prefixes(s, &plan.backs.stretch[0], out)
+    if not plan.rows_first:
+        make_suffixes(s, &how, plan, suffixes)
+    insert_rows(s, &how, values, valid, plan.n, max(s.front, back - s.room), out)
+    if plan.period:
+        repeat_suffixes(s, &how, plan, suffixes)
+        repeat_prefixes(s, &how, plan, prefixes)
+        combine_run(&how, out, 1, suffixes + ((s.back + 1) & (plan.period - 1)), 1,
+                    prefixes + (s.back & (plan.period - 1)) + 1, 1, plan.n)
     else:
-        for i in range(RUN):
-            combine(&how, &out[i], &suffixes[max(lo[i] - base, begun) & (SLOTS - 1)], &prefixes[i + 1])
-    keep_suffixes(s, last, block, suffixes)
-    return block
-
-
-cdef inline int join_runs(
-    const Lift* how, Part* out, const Part* suffixes, const Part* prefixes, const int64_t* lo, int64_t base,
-    int64_t begun,
-) except -1 nogil:
-    """The answers, as many at once as have suffixes side by side."""
-    cdef int64_t first
-    cdef int i = 0, n
-    while i < RUN:
-        first, n = max(lo[i] - base, begun), 1
-        while i + n < RUN and lo[i + n] - base == first + n and (first + n) & (SLOTS - 1):
-            n += 1
-        combine_some(how, &out[i], 1, &suffixes[first & (SLOTS - 1)], 1, &prefixes[i + 1], 1, n)
-        i += n
+        if plan.rows_first:
+            make_suffixes(s, &how, plan, suffixes)
+        for k in range(plan.backs.n):
+            if k:
+                begin_prefixes(s, &plan.backs.stretch[k], out)
+            make_prefixes(s, &how, &plan.backs.stretch[k], back, prefixes)
+        for k in range(plan.pieces):
+            answer_piece(s, &how, plan, &plan.piece[k], w, suffixes, prefixes, out)
+    s.front, s.back = plan.front, back
     return 0
 
 
-cdef inline int insert_run(
-    ForestState* s, const Lift* how, const Cell* values, const uint8_t* valid, Part* prefixes,
+cdef inline int total_plan(
+    ForestState* s, const Plan* plan, const Windows* w, const Cell* values, const uint8_t* valid,
+    Part* total, Part* out,
+) except -1 nogil:
+    """The same of sums of integers, with the total before and after."""
+    cdef Lift how = s.how
+    cdef int64_t back = s.back + plan.n
+    s.split = -1
+    fetch_ahead(s, plan, out)
+    if not plan.rows_first:
+        run_totals(s, &how, plan, w, values, valid, total, out)
+    insert_rows(s, &how, values, valid, plan.n, max(s.front, back - s.room), out)
+    if plan.rows_first:
+        run_totals(s, &how, plan, w, values, valid, total, out)
+    s.front, s.back = plan.front, back
+    return 0
+
+
+cdef inline int run_totals(
+    const ForestState* s, const Lift* how, const Plan* plan, const Windows* w, const Cell* values,
+    const uint8_t* valid, Part* total, Part* out,
+) except -1 nogil:
+    cdef int64_t i = 0, n, front = s.front, many = side_by_side(s, 0)
+    cdef Part leaf
+    if Part is IntSum:
+        while i < plan.n:
+            n = plan.piece[0].n - i if plan.pieces == 1 and plan.piece[0].step == 1 and valid == NULL else 0
+            n = min(n, many - (front & (many - 1)))
+            if n > 0 and front == plan.piece[0].begun + i - 1:
+                move_totals(<CInt*> &out[i], <const CInt*> ring_item(&s.rings[0], front, out),
+                            &values[i].i, n, how.source == UINT, <CInt*> total)
+                front += n
+                i += n
+                continue
+            while front < front_of(s, w, i):
+                total.value -= ring_item(&s.rings[0], front, out).value
+                front += 1
+            if valid == NULL or valid[i]:
+                lift(how, &leaf, values[i])
+                total.value += leaf.value
+            out[i] = total[0]
+            i += 1
+    return 0
+
+
+cdef inline void fetch_ahead(const ForestState* s, const Plan* plan, const Part* tag) noexcept nogil:
+    """Have the nodes brought into the cache that as many windows once more will want at the front, and
+    whose places they will take if the rings are full."""
+    cdef int64_t node, stop
+    cdef int level
+    for level in range(SPAN_LEVEL if s.back - plan.front > FAR else 0):
+        node, stop = plan.front >> level, (plan.front + plan.n) >> level
+        while node < stop:
+            fetch(ring_item(&s.rings[level], node, tag))
+            node += max(LINE // <int64_t> sizeof(Part), <int64_t> 1)
+
+
+cdef inline int64_t side_by_side(const ForestState* s, int level) noexcept nogil:
+    """How many nodes of a level stand in one place, from a multiple of as many on."""
+    return min(s.rings[level].places, <int64_t> CHUNK_ITEMS)
+
+
+cdef inline int insert_rows(
+    ForestState* s, const Lift* how, const Cell* values, const uint8_t* valid, int64_t n, int64_t oldest,
     const Part* tag,
 ) except -1 nogil:
-    """15 rows come in: prefixes[i] becomes the aggregate from the split point to the i-th of them."""
-    cdef Part* x = ring_room(&s.rings[0], s.back, tag)
-    cdef Part* two = ring_room(&s.rings[1], s.back >> 1, tag)
-    cdef Part* four = ring_room(&s.rings[2], s.back >> 2, tag)
-    cdef Part* eight = ring_room(&s.rings[3], s.back >> 3, tag)
-    cdef Part* kept = <Part*> s.prefix
-    cdef int i
-    if valid == NULL:
-        lift_some(how, x, values, RUN)
-    else:
-        for i in range(RUN):
-            if valid[i]:
-                lift(how, &x[i], values[i])
-            else:
-                identity(how, &x[i])
-    combine_some(how, two, 1, x, 2, x + 1, 2, 7)
-    combine_some(how, four, 1, two, 2, two + 1, 2, 3)
-    combine(how, &eight[0], &four[0], &four[1])
-    if s.back == s.split:
-        copy_part(&prefixes[1], &x[0])
-        copy_part(&prefixes[2], &two[0])
-        copy_part(&prefixes[4], &four[0])
-        copy_part(&prefixes[8], &eight[0])
-    else:
-        copy_part(&prefixes[0], &kept[lowest_bit(s.back - s.split)])
-        combine(how, &prefixes[1], &prefixes[0], &x[0])
-        combine(how, &prefixes[2], &prefixes[0], &two[0])
-        combine(how, &prefixes[4], &prefixes[0], &four[0])
-        combine(how, &prefixes[8], &prefixes[0], &eight[0])
-    combine(how, &prefixes[12], &prefixes[8], &four[2])
-    combine(how, &prefixes[6], &prefixes[4], &two[2])
-    combine(how, &prefixes[10], &prefixes[8], &two[4])
-    combine(how, &prefixes[14], &prefixes[12], &two[6])
-    combine_some(how, prefixes + 3, 2, prefixes + 2, 2, x + 2, 2, 7)
-    copy_part(&kept[3], &prefixes[8])
-    copy_part(&kept[2], &prefixes[12])
-    copy_part(&kept[1], &prefixes[14])
-    copy_part(&kept[0], &prefixes[15])
-    s.back += RUN
+    """n rows come in, and the nodes that they complete and that begin at `oldest` or later. The window
+    stays what it was."""
+    cdef int64_t row = s.back, back = s.back + n, many = side_by_side(s, 0), step, i
+    cdef int level = 1
+    cdef Part* x
+    while row < back:
+        step = min(back - row, many - (row & (many - 1)))
+        x = ring_room(&s.rings[0], row, tag)
+        if valid == NULL:
+            lift_some(how, x, values + (row - s.back), <int> step)
+        else:
+            for i in range(step):
+                if valid[row - s.back + i]:
+                    lift(how, &x[i], values[row - s.back + i])
+                else:
+                    identity(how, &x[i])
+        row += step
+    while s.back >> level < back >> level:
+        raise_level(s, how, level, max(s.back, oldest + (<int64_t> 1 << level) - 1) >> level,
+                    back >> level, tag)
+        level += 1
     return 0
 
 
-cdef inline int enter_block(
-    ForestState* s, const Lift* how, int64_t start, Part* suffixes, const Part* tag
+cdef inline int raise_level(
+    ForestState* s, const Lift* how, int level, int64_t node, int64_t stop, const Part* tag
 ) except -1 nogil:
-    """The suffixes of the front's block, up to the split point."""
-    cdef const Part* x = node_at(s, 0, start, tag)
-    cdef const Part* two = node_at(s, 1, start, tag)
-    cdef const Part* four = node_at(s, 2, start, tag)
-    cdef const Part* eight = node_at(s, 3, start, tag)
-    cdef const Part* after
-    cdef int i
-    if s.front == start:
-        copy_part(&suffixes[0], &(<Part*> s.suffix)[lowest_bit(s.split - start)])
-    after = after_block(s, start, tag)
-    if after == NULL:
-        copy_part(&suffixes[15], &x[15])
-        copy_part(&suffixes[14], &two[7])
-        copy_part(&suffixes[12], &four[3])
-        copy_part(&suffixes[8], &eight[1])
-    else:
-        combine(how, &suffixes[15], &x[15], after)
-        combine(how, &suffixes[14], &two[7], after)
-        combine(how, &suffixes[12], &four[3], after)
-        combine(how, &suffixes[8], &eight[1], after)
-    combine(how, &suffixes[4], &four[1], &suffixes[8])
-    combine(how, &suffixes[2], &two[1], &suffixes[4])
-    combine(how, &suffixes[6], &two[3], &suffixes[8])
-    combine(how, &suffixes[10], &two[5], &suffixes[12])
-    combine_some(how, suffixes + 1, 2, x + 1, 2, suffixes + 2, 2, 7)
+    """The nodes [node, stop) of a level, of those below."""
+    cdef int64_t many, below, step
+    cdef const Part* x
+    if node >= stop:
+        return 0
+    many, below = side_by_side(s, level), side_by_side(s, level - 1) >> 1
+    while node < stop:
+        step = min(min(stop - node, many - (node & (many - 1))), below - (node & (below - 1)))
+        x = ring_item(&s.rings[level - 1], 2 * node, tag)
+        combine_run(how, ring_room(&s.rings[level], node, tag), 1, x, 2, x + 1, 2, step)
+        node += step
     return 0
 
 
-cdef inline const Part* after_block(ForestState* s, int64_t start, const Part* tag) except? NULL nogil:
-    """The suffix from the end of the front's block on; NULL where that is the split point. Opens the
-    first node down to the block, if it begins there."""
-    cdef Part* suffix = <Part*> s.suffix
-    cdef int64_t left = s.split - start, rest = left - SPAN
-    cdef int level, above
-    if s.front == start:
-        rest = left & (left - 1)
-        level, above = lowest_bit(left), lowest_bit(rest) if rest else -1
-        while level > SPAN_LEVEL:
-            level -= 1
-            if above < 0:
-                suffix[level] = node_at(s, level, start + (<int64_t> 1 << level), tag)[0]
-            else:
-                combine(&s.how, &suffix[level], node_at(s, level, start + (<int64_t> 1 << level), tag),
-                        &suffix[above])
-            above = level
-        return &suffix[above] if above >= 0 else NULL
-    return &suffix[lowest_bit(rest)] if rest else NULL
+cdef inline int make_suffixes(
+    ForestState* s, const Lift* how, const Plan* plan, Part* suffixes
+) except -1 nogil:
+    cdef int k
+    for k in range(plan.fronts.n):
+        stretch_suffixes(s, how, &plan.fronts.stretch[k], suffixes)
+    return 0
 
 
-cdef inline int keep_suffixes(ForestState* s, int64_t front, int64_t block, const Part* suffixes) except -1 nogil:
-    """The front stands here now, in this block: what the forest wants to have of it."""
-    cdef int64_t left = block + SPAN - front
+cdef inline int stretch_suffixes(
+    ForestState* s, const Lift* how, const Stretch* fronts, Part* suffixes
+) except -1 nogil:
+    """suffixes[at + i]: from start + i to the split point."""
+    cdef Part* out = &suffixes[fronts.at]
+    cdef Part* kept = <Part*> s.suffix
+    cdef int64_t p = fronts.stop, left = fronts.split - p
     cdef int level
-    s.front = front
-    for level in range(SPAN_LEVEL if left < SPAN else 0):
-        if left >> level & 1:
-            copy_part(&(<Part*> s.suffix)[level],
-                      &suffixes[(block + SPAN - ((left >> level) << level)) & (SLOTS - 1)])
+    build_suffix(s, p, fronts.split, out)
+    if left:
+        copy_part(&out[p - fronts.start], &kept[lowest_bit(left)])
+    while p - SPAN >= max(fronts.start, s.front):
+        p -= SPAN
+        left = fronts.split - p
+        level = lowest_bit(left)
+        if left & (left - 1):
+            combine(how, &kept[level], node_at(s, level, p, out), &kept[lowest_bit(left & (left - 1))])
+        else:
+            copy_part(&kept[level], node_at(s, level, p, out))
+        copy_part(&out[p - fronts.start], &kept[level])
+    for level in range(SPAN_LEVEL - 1, -1, -1):
+        spread_suffixes(s, how, level, p, fronts.stop, fronts.stop == fronts.split, out + (p - fronts.start))
+    # The front has left the beginning of its block, of which not all nodes have to be there.
+    while p > max(fronts.start, s.front):
+        p -= 1
+        level = lowest_bit(p)
+        left = p + (<int64_t> 1 << level)
+        if left == fronts.split:
+            out[p - fronts.start] = node_at(s, level, p, out)[0]
+        else:
+            combine(how, &out[p - fronts.start], node_at(s, level, p, out), &out[left - fronts.start])
+    return 0
+
+
+cdef inline int spread_suffixes(
+    ForestState* s, const Lift* how, int level, int64_t start, int64_t stop, bint empty, Part* out
+) except -1 nogil:
+    """Those of odd multiples of 2^level, which begin with one node of this level each."""
+    cdef int64_t node = start >> level, end = stop >> level, many = side_by_side(s, level), step
+    cdef int64_t wide = <int64_t> 2 << level
+    cdef const Part* x
+    if empty and node < end:    # the last one is a node and nothing more
+        end -= 2
+        out[stop - start - (wide >> 1)] = ring_item(&s.rings[level], end + 1, out)[0]
+    while node < end:
+        step = min(end - node, many - (node & (many - 1))) >> 1
+        x = ring_item(&s.rings[level], node, out) + 1
+        combine_run(how, out + (wide >> 1), wide, x, 2, out + wide, wide, step)
+        out += step * wide
+        node += 2 * step
+    return 0
+
+
+cdef inline int begin_prefixes(ForestState* s, const Stretch* backs, const Part* tag) except -1 nogil:
+    return build_prefix(s, backs.split, backs.start, tag)
+
+
+cdef inline int make_prefixes(
+    ForestState* s, const Lift* how, const Stretch* backs, int64_t back, Part* prefixes
+) except -1 nogil:
+    """prefixes[at + i]: from the split point to start + i, which is `back` at most. They have begun."""
+    cdef Part* out = &prefixes[backs.at]
+    cdef Part* kept = <Part*> s.prefix
+    cdef int64_t p = backs.start, stop = min(backs.stop, back + 1), right = p - backs.split
+    cdef int level
+    cdef bint alone = right == 0
+    if right:
+        copy_part(&out[0], &kept[lowest_bit(right)])
+    while p + SPAN < stop:
+        p += SPAN
+        right = p - backs.split
+        level = lowest_bit(right)
+        if right & (right - 1):
+            combine(how, &kept[level], &kept[lowest_bit(right & (right - 1))],
+                    node_at(s, level, p - (<int64_t> 1 << level), out))
+        else:
+            copy_part(&kept[level], node_at(s, level, p - (<int64_t> 1 << level), out))
+        copy_part(&out[p - backs.start], &kept[level])
+    for level in range(SPAN_LEVEL - 1, -1, -1):
+        spread_prefixes(s, how, level, backs.start, stop - 1, alone, out)
+    return 0
+
+
+cdef inline int spread_prefixes(
+    ForestState* s, const Lift* how, int level, int64_t start, int64_t last, bint empty, Part* out
+) except -1 nogil:
+    """Those of odd multiples of 2^level up to `last`, which end with one node of this level each."""
+    cdef int64_t node = start >> level, many = side_by_side(s, level), step
+    cdef int64_t wide = <int64_t> 2 << level, end = ((last >> level) + 1) & -2
+    cdef const Part* x
+    if empty and node < end:    # the first one is a node and nothing more
+        out[wide >> 1] = ring_item(&s.rings[level], node, out)[0]
+        out += wide
+        node += 2
+    while node < end:
+        step = min(end - node, many - (node & (many - 1))) >> 1
+        x = ring_item(&s.rings[level], node, out)
+        combine_run(how, out + (wide >> 1), wide, out, wide, x, 2, step)
+        out += step * wide
+        node += 2 * step
+    return 0
+
+
+cdef inline int answer_piece(
+    const ForestState* s, const Lift* how, const Plan* plan, const Piece* piece, const Windows* w,
+    const Part* suffixes, const Part* prefixes, Part* out,
+) except -1 nogil:
+    cdef const Stretch* fronts = &plan.fronts.stretch[piece.front]
+    cdef const Stretch* backs = &plan.backs.stretch[piece.back]
+    cdef int64_t i = piece.first, stop = i + piece.n
+    cdef int64_t suffix = fronts.at - fronts.start, prefix = backs.at - backs.start + s.back + 1
+    if backs.start == backs.split and s.back + 1 + i == backs.start:
+        out[i] = suffixes[suffix + piece.begun]
+        i += 1
+    if piece.step >= 0:
+        suffix += piece.begun + (i - piece.first) * piece.step
+        return combine_run(how, out + i, 1, suffixes + suffix, piece.step, prefixes + prefix + i, 1, stop - i)
+    while i < stop:
+        combine(how, &out[i], &suffixes[suffix + front_of(s, w, i)], &prefixes[prefix + i])
+        i += 1
+    return 0
+
+
+# ---------------------------------------------------------------- a split point every 2^k rows
+
+cdef inline bint may_repeat(const Part* tag) noexcept nogil:
+    """Whether there is a partial that leaves every other as it is, to the last bit."""
+    return not (Part is Moments or Part is Products or Part is Runs)
+
+
+cdef inline int nothing(const Lift* how, Part* out) except -1 nogil:
+    """That partial; it leaves -0.0 as it is, too."""
+    if Part is FloatSum:
+        out.hi = out.lo = -0.0
+        return 0
+    else:
+        return identity(how, out)
+
+
+cdef inline int repeat_suffixes(ForestState* s, const Lift* how, const Plan* plan, Part* out) except -1 nogil:
+    """out[i]: from the last split point before the first front, and i rows more, to the next split point."""
+    cdef int64_t start = (s.back + 1 - plan.period) & -plan.period
+    cdef int64_t n = (plan.front & -plan.period) + plan.period - start, i
+    cdef int level = highest_bit(plan.period), below
+    repeat_nothing(how, plan.period, n, out)
+    for below in range(level - 1, -1, -1):
+        spread_suffixes(s, how, below, start, start + n, False, out)
+    i = 0
+    while i < n:
+        copy_part(&out[i], node_at(s, level, start + i, out))
+        i += plan.period
+    return 0
+
+
+cdef inline int repeat_prefixes(ForestState* s, const Lift* how, const Plan* plan, Part* out) except -1 nogil:
+    """out[i]: from the last split point before the back, or a later one, to i rows after the former."""
+    cdef int64_t start = s.back & -plan.period, n = s.back + plan.n - start
+    cdef int below
+    repeat_nothing(how, plan.period, n, out)
+    for below in range(highest_bit(plan.period) - 1, -1, -1):
+        spread_prefixes(s, how, below, start, start + n, False, out)
+    return 0
+
+
+cdef inline int repeat_nothing(const Lift* how, int64_t period, int64_t n, Part* out) except -1 nogil:
+    cdef int64_t i = 0
+    while i <= n:
+        nothing(how, &out[i])
+        i += period
     return 0

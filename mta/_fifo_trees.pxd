@@ -11,13 +11,10 @@ from libc.string cimport memcpy
 from mta._core cimport (
     forest_append, forest_evict_to, forest_insert, forest_query, forest_restart, forest_split,
 )
-from mta._core_blocks cimport slide_rows
+from mta._core_blocks cimport slide_windows
+from mta._core_plans cimport Windows
 from mta._fifo_state cimport FifoState
 from mta._monoids cimport Boxed, Cell, Part, combine, identity
-
-
-cdef enum:
-    SLIDES = 256    # of AMTA at a time
 
 
 # ---------------------------------------------------------------------------- FlatFAT
@@ -182,21 +179,11 @@ cdef inline int amta_slide(FifoState* s, const Cell* values, const uint8_t* vali
                            int64_t keep, Part* out) except -1 nogil:
     """The loop of the foundation. It evicts first, which in a forest changes no bit, unless nothing
     is left: then positions begin anew, so that `keep` has to be 2 at least."""
-    cdef int64_t lo[SLIDES]
-    cdef int64_t hi[SLIDES]
-    cdef int64_t i, start = 0, step, full
-    while start < n:
-        step = min(<int64_t> SLIDES, n - start)
-        full = min(max(keep - (s.back - s.front), <int64_t> 0), step)
-        for i in range(step):
-            hi[i] = s.back + 1 + i
-        for i in range(full):
-            lo[i] = s.front
-        for i in range(full, step):
-            lo[i] = hi[i] - keep
-        slide_rows(&s.forest, values, valid, s.back - start, lo, hi, step, out + start)
-        s.front, s.back = lo[step - 1], hi[step - 1]
-        start += step
+    cdef Windows windows
+    windows.lo = windows.hi = NULL
+    windows.keep, windows.back, windows.front = keep, s.back + 1, s.front
+    slide_windows(&s.forest, values, valid, s.back, &windows, n, out)
+    s.front, s.back = s.forest.base + s.forest.front, s.forest.base + s.forest.back
     return 0
 
 

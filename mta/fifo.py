@@ -239,9 +239,10 @@ class AMTA(Fifo):
 
     Combines: insert 2 amortised (3 log2 n at most), evict 1 amortised (2 log2 n at most),
     evict_many(k) for any k 2 log2 n, query 1. No step is O(n): growing copies a pointer per 512
-    partials and level. Memory: 2 partials a value. The answers are a function of the values inside
-    and of how many have come since the window was last empty: however they got there, to the last
-    bit. Villalba et al., 2018, §4.2.
+    partials and level. Memory: 2 partials a value; what has slid over an array of 512 values or
+    more has room for as many. The answers are a function of the values inside and of how many have
+    come since the window was last empty: however they got there, to the last bit. Villalba et al.,
+    2018, §4.2.
 
     Examples
     --------
