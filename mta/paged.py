@@ -117,9 +117,9 @@ class PagedSlider(Slider):
 
         columns : of the plan, for their types; end : how many rows have come
         """
-        for kernel, state in zip(self.paged, self.kernels, strict=True):
+        for kernel, state, outputs in self._asked:
             kernel.attach([_NONE] * len(state.feeds), None, end)
-            kernel.answer_to([answer_room(output, columns, 0) for output in self.asked[state]])
+            kernel.answer_to([answer_room(output, columns, 0) for output in outputs])
 
 
 def part_of(windows: Windows, start: int, stop: int) -> Windows:

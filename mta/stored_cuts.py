@@ -8,7 +8,7 @@ trailing windows in pages (`paged_kernels`); bounds tell them the cuts that wind
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -94,7 +94,7 @@ class SortedRows:
             cells[done:to] = mine[found[done:to] - first]
             done = to
         assert column.values is not None  # others have been refused
-        return replace(column, values=cells.view(column.values.dtype), valid=None), at
+        return column._replace(values=cells.view(column.values.dtype), valid=None), at
 
 
 class CutAnswers(SomeAnswers):

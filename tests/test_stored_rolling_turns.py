@@ -1,4 +1,4 @@
-"""Sums and extremes over pages, 64 rows at a time: what the stream in memory answers, to the last bit."""
+"""Sums and extremes over pages, 64 rows at a time: to the last bit what is answered in memory."""
 
 from __future__ import annotations
 
