@@ -12,6 +12,9 @@ from hypothesis import HealthCheck, settings
 # What the examples share with the tests, such as generators of disorder; after all else.
 sys.path.append(str(Path(__file__).parent.parent / "examples"))
 
+# The doctests of modules that are compiled as they are (see setup.py) run as they are compiled.
+os.environ["PY_IGNORE_IMPORTMISMATCH"] = "1"
+
 COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("default", max_examples=200, **COMMON)
 settings.register_profile("ci", max_examples=60, derandomize=True, print_blob=True, **COMMON)

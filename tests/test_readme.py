@@ -10,7 +10,17 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/user-monoids.md", "docs/sketches.md"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "README.md",
+        "docs/larger-than-memory.md",
+        "docs/pushed-by-hand.md",
+        "docs/sketches.md",
+        "docs/user-monoids.md",
+        "docs/windows-by-number.md",
+    ],
+)
 def test_examples(name):
     if name == "docs/sketches.md":
         pytest.importorskip("datasketches", reason="the [sketches] extra is not installed")
