@@ -7,14 +7,14 @@ other, as ``_core.pxd`` does, and then, level by level, those that lie between t
 are loops over partials side by side. Every partial is combined of the same two as one by one, so the
 answers and the forest are the same: 4 combines a slide. Windows of 16, 32 or 64 rows have a new split
 point after as many; all of these are gone through at once. Sums of integers need no order: what comes is
-added to the total and what leaves subtracted. Windows of less than 16 rows, ones that get several rows at
-a time, and those on a store, take the general way.
+added to the total and what leaves subtracted. Windows of less than 16 rows, and ones that get several
+rows at a time, take the general way.
 """
 from libc.stdint cimport int64_t, uint8_t
 
 from mta._core cimport (
     ForestState, build_prefix, build_suffix, fetch, forest_query, forest_reserve, forest_slide, forest_split,
-    highest_bit, lowest_bit, node_at,
+    head_at, head_ring, highest_bit, lowest_bit, node_at,
 )
 from mta._core_plans cimport (
     ROOM, SLOTS, SPAN, SPAN_LEVEL, Piece, Plan, Stretch, Windows, front_of, hi_of, lo_of, make_plan,
@@ -23,7 +23,7 @@ from mta._monoids cimport (
     UINT, Boxed, Cell, Extreme, FloatSum, IntSum, Lift, Moments, OneCell, Part, Products, Runs, combine,
     combine_some, identity, lift, lift_some,
 )
-from mta._rings cimport CHUNK_ITEMS, ring_item, ring_room
+from mta._rings cimport CHUNK_ITEMS, Ring, ring_item, ring_room
 
 
 cdef enum:
@@ -100,14 +100,14 @@ cdef inline int slide_windows(
     while i < n:
         plan.n = 0
         short = hi_of(&w, 0) - lo_of(&w, 0) < SPAN
-        if Part is not Boxed and s.heads == NULL and not short:
+        if Part is not Boxed and not short:
             make_room(s, hi_of(&w, 0) - lo_of(&w, 0), n - i, out)
             make_plan(s, &w, n - i, may_repeat(out), Part is IntSum, &plan)
         row = s.base + s.back - first
         mask = valid + row if valid != NULL else NULL
         if plan.n == 0:
             known = False
-            plan.n = min(n - i, <int64_t> SOME) if short or Part is Boxed or s.heads != NULL else 1
+            plan.n = min(n - i, <int64_t> SOME) if short or Part is Boxed else 1
             slide_some(s, values, valid, first, &w, plan.n, out + i)
         elif Part is IntSum:
             if not known:
@@ -203,20 +203,20 @@ cdef inline int run_totals(
     const ForestState* s, const Lift* how, const Plan* plan, const Windows* w, const Cell* values,
     const uint8_t* valid, Part* total, Part* out,
 ) except -1 nogil:
-    cdef int64_t i = 0, n, front = s.front, many = side_by_side(s, 0)
+    cdef int64_t i = 0, n, front = s.front, many = side_by_side(head_ring(s, 0))
     cdef Part leaf
     if Part is IntSum:
         while i < plan.n:
             n = plan.piece[0].n - i if plan.pieces == 1 and plan.piece[0].step == 1 and valid == NULL else 0
             n = min(n, many - (front & (many - 1)))
             if n > 0 and front == plan.piece[0].begun + i - 1:
-                move_totals(<CInt*> &out[i], <const CInt*> ring_item(&s.rings[0], front, out),
+                move_totals(<CInt*> &out[i], <const CInt*> head_at(s, 0, front, out),
                             &values[i].i, n, how.source == UINT, <CInt*> total)
                 front += n
                 i += n
                 continue
             while front < front_of(s, w, i):
-                total.value -= ring_item(&s.rings[0], front, out).value
+                total.value -= head_at(s, 0, front, out).value
                 front += 1
             if valid == NULL or valid[i]:
                 lift(how, &leaf, values[i])
@@ -231,16 +231,16 @@ cdef inline void fetch_ahead(const ForestState* s, const Plan* plan, const Part*
     whose places they will take if the rings are full."""
     cdef int64_t node, stop
     cdef int level
-    for level in range(SPAN_LEVEL if s.back - plan.front > FAR else 0):
+    for level in range(SPAN_LEVEL if s.back - plan.front > FAR and s.heads == NULL else 0):
         node, stop = plan.front >> level, (plan.front + plan.n) >> level
         while node < stop:
             fetch(ring_item(&s.rings[level], node, tag))
             node += max(LINE // <int64_t> sizeof(Part), <int64_t> 1)
 
 
-cdef inline int64_t side_by_side(const ForestState* s, int level) noexcept nogil:
+cdef inline int64_t side_by_side(const Ring* r) noexcept nogil:
     """How many nodes of a level stand in one place, from a multiple of as many on."""
-    return min(s.rings[level].places, <int64_t> CHUNK_ITEMS)
+    return min(r.places, <int64_t> CHUNK_ITEMS)
 
 
 cdef inline int insert_rows(
@@ -249,7 +249,7 @@ cdef inline int insert_rows(
 ) except -1 nogil:
     """n rows come in, and the nodes that they complete and that begin at `oldest` or later. The window
     stays what it was."""
-    cdef int64_t row = s.back, back = s.back + n, many = side_by_side(s, 0), step, i
+    cdef int64_t row = s.back, back = s.back + n, many = side_by_side(&s.rings[0]), step, i
     cdef int level = 1
     cdef Part* x
     while row < back:
@@ -279,7 +279,7 @@ cdef inline int raise_level(
     cdef const Part* x
     if node >= stop:
         return 0
-    many, below = side_by_side(s, level), side_by_side(s, level - 1) >> 1
+    many, below = side_by_side(&s.rings[level]), side_by_side(&s.rings[level - 1]) >> 1
     while node < stop:
         step = min(min(stop - node, many - (node & (many - 1))), below - (node & (below - 1)))
         x = ring_item(&s.rings[level - 1], 2 * node, tag)
@@ -313,9 +313,9 @@ cdef inline int stretch_suffixes(
         left = fronts.split - p
         level = lowest_bit(left)
         if left & (left - 1):
-            combine(how, &kept[level], node_at(s, level, p, out), &kept[lowest_bit(left & (left - 1))])
+            combine(how, &kept[level], head_at(s, level, p, out), &kept[lowest_bit(left & (left - 1))])
         else:
-            copy_part(&kept[level], node_at(s, level, p, out))
+            copy_part(&kept[level], head_at(s, level, p, out))
         copy_part(&out[p - fronts.start], &kept[level])
     for level in range(SPAN_LEVEL - 1, -1, -1):
         spread_suffixes(s, how, level, p, fronts.stop, fronts.stop == fronts.split, out + (p - fronts.start))
@@ -325,9 +325,9 @@ cdef inline int stretch_suffixes(
         level = lowest_bit(p)
         left = p + (<int64_t> 1 << level)
         if left == fronts.split:
-            out[p - fronts.start] = node_at(s, level, p, out)[0]
+            out[p - fronts.start] = head_at(s, level, p, out)[0]
         else:
-            combine(how, &out[p - fronts.start], node_at(s, level, p, out), &out[left - fronts.start])
+            combine(how, &out[p - fronts.start], head_at(s, level, p, out), &out[left - fronts.start])
     return 0
 
 
@@ -335,15 +335,16 @@ cdef inline int spread_suffixes(
     ForestState* s, const Lift* how, int level, int64_t start, int64_t stop, bint empty, Part* out
 ) except -1 nogil:
     """Those of odd multiples of 2^level, which begin with one node of this level each."""
-    cdef int64_t node = start >> level, end = stop >> level, many = side_by_side(s, level), step
+    cdef const Ring* nodes = head_ring(s, level)
+    cdef int64_t node = start >> level, end = stop >> level, many = side_by_side(nodes), step
     cdef int64_t wide = <int64_t> 2 << level
     cdef const Part* x
     if empty and node < end:    # the last one is a node and nothing more
         end -= 2
-        out[stop - start - (wide >> 1)] = ring_item(&s.rings[level], end + 1, out)[0]
+        out[stop - start - (wide >> 1)] = ring_item(nodes, end + 1, out)[0]
     while node < end:
         step = min(end - node, many - (node & (many - 1))) >> 1
-        x = ring_item(&s.rings[level], node, out) + 1
+        x = ring_item(nodes, node, out) + 1
         combine_run(how, out + (wide >> 1), wide, x, 2, out + wide, wide, step)
         out += step * wide
         node += 2 * step
@@ -384,7 +385,7 @@ cdef inline int spread_prefixes(
     ForestState* s, const Lift* how, int level, int64_t start, int64_t last, bint empty, Part* out
 ) except -1 nogil:
     """Those of odd multiples of 2^level up to `last`, which end with one node of this level each."""
-    cdef int64_t node = start >> level, many = side_by_side(s, level), step
+    cdef int64_t node = start >> level, many = side_by_side(&s.rings[level]), step
     cdef int64_t wide = <int64_t> 2 << level, end = ((last >> level) + 1) & -2
     cdef const Part* x
     if empty and node < end:    # the first one is a node and nothing more

@@ -94,7 +94,7 @@ cdef inline void make_plan(
         most -= (s.back + most) & (PERIOD - 1)
     if subtracts and plan_total(s, w, most, plan):
         return
-    if may_repeat and plan.rows_first and not subtracts and plan_period(s, w, most, plan):
+    if may_repeat and plan.rows_first and s.heads == NULL and not subtracts and plan_period(s, w, most, plan):
         return
     kept = s.back + most - s.room    # rows before may be lost, if they do not come first
     while i < most and plan.fronts.n < STRETCHES and plan.backs.n < STRETCHES and plan.pieces < PIECES:
