@@ -6,6 +6,7 @@ does not exist yet it fails with AttributeError, which is what ``test_cases`` ex
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import mta
@@ -57,6 +58,18 @@ def hopping(case: Case, aggs: dict, run: Any = here) -> None:
         _assert_same(case, _sorted(got), _sorted(case.expected))
     else:
         _assert_some(case, got)
+    if run is here and isinstance(case.expected, dict) and "max_rows_held" in case.expected:
+        _check_rows_held(case, _extents(case).agg(**aggs))
+
+
+def _check_rows_held(case: Case, spec: Any) -> None:
+    """Pushed one by one, rows go when the windows that hold them are answered."""
+    columns = typed_columns(case)
+    operator, held = spec.watermark(delay="0i").stream(plan="rows"), []
+    for i in range(len(case.rows)):
+        operator.push(build("pyarrow", {n: (t, v[i : i + 1]) for n, (t, v) in columns.items()}))
+        held.append(operator.state()["rows"])
+    assert max(held) <= case.expected["max_rows_held"]
 
 
 def _assert_some(case: Case, got: list[dict]) -> None:
@@ -108,25 +121,50 @@ def stream(case: Case, aggs: dict) -> None:
     spec = stream_spec(case, aggs, case.spec.get("watermark_delay"))
     for size in (1, 2, 3, len(case.rows)):
         _stream_in_chunks(case, spec, size)
+    _check_reports(case, spec)
 
 
 def _stream_in_chunks(case: Case, spec: Any, size: int) -> None:
-    operator, outputs, columns = spec.stream(), [], typed_columns(case)
+    events = list(_events(case, spec, size))
+    outputs = [line for _, more, _ in events for line in more]
+    assert_streamed(case, outputs, read(events[-1][0].late()) if events else [])
+
+
+def _check_reports(case: Case, spec: Any) -> None:
+    """The watermark after every event, and how many windows of keys have a state."""
+    if "watermark_after_each_event" in case.expected:
+        told = [
+            "end" if event == "end" else operator.state()["watermark"]
+            for operator, _, event in _events(case, spec, 1)
+        ]
+        assert told == case.expected["watermark_after_each_event"]
+    if "peak_live_windows" in case.expected:
+        live = [
+            operator.state()["partials"] for operator, _, _ in _events(case, spec, 1, plan="wid")
+        ]
+        assert max(live) <= case.expected["peak_live_windows"]
+        assert live[-1] == case.expected["final_live_windows"]
+
+
+def _events(case: Case, spec: Any, size: int, **options: Any) -> Iterator[tuple[Any, list, str]]:
+    """Rows and punctuations as they come: the stream, its answers, and what it was."""
+    operator, columns = spec.stream(**options), typed_columns(case)
     if "sources" in case.spec:
         columns = {"src": ("string", [None] * len(case.rows))} | columns
     punctuations = sorted(case.punctuations, key=lambda p: p["after"])
     places = {0, len(case.rows), *(p["after"] for p in punctuations)}
     arrived = 0
+    if punctuations and punctuations[0]["after"] == 0:  # rows of no number say what a time is
+        operator.push(build("pyarrow", {name: (kind, []) for name, (kind, _) in columns.items()}))
     for stop in sorted(places):
         while arrived < stop:
             until = min(arrived + size, stop)
             rows = {n: (t, v[arrived:until]) for n, (t, v) in columns.items()}
-            outputs += read(operator.push(build("pyarrow", rows)))
+            yield operator, read(operator.push(build("pyarrow", rows))), "rows"
             arrived = until
         for punctuation in [p for p in punctuations if p["after"] == stop]:
             operator, more = _punctuate(operator, spec, punctuation)
-            outputs += more
-    assert_streamed(case, outputs, read(operator.late()))
+            yield operator, more, punctuation["type"]
 
 
 def assert_streamed(case: Case, outputs: list[dict], late: list[dict], ordered=True) -> None:
