@@ -23,7 +23,7 @@ from mta.stores import Store, open_store
 from mta.stores.background import BackgroundStore
 from mta.stores.files import FileStore
 
-LARGEST_BLOCK = 131072
+LARGEST_BLOCK = 17 << 15  # half a MB of rows, and their marks
 LEAST_BLOCK = 2048
 # Of each key: the rows that are filling a block, the block that was filled last, and the two in
 # which its window begins.

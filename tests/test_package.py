@@ -17,6 +17,7 @@ COMPILED = sorted(
     for module in pkgutil.walk_packages(mta.__path__, "mta.")
     if not module.ispkg
     and not (FOLDER.parent / Path(*module.name.split("."))).with_suffix(".py").exists()
+    and module.name != "mta._cyutility"  # Cython's own, which all others share
 )
 
 
