@@ -132,6 +132,9 @@ class Eviction:
     median: float
 
 
+WARMING = 5  # single evictions before one that is measured
+
+
 def evictions(size: int) -> list[int]:
     """How many: 1, 3, 7 and so on to size - 1, as in the paper's Figure 7."""
     return [2**k - 1 for k in range(1, size.bit_length())]
@@ -166,7 +169,15 @@ def _times(dropped: int, repeats: int) -> int:
 
 
 def _evict(window: Any, drop: Callable[[Any, int], None], dropped: int, size: int) -> float:
-    """Microseconds of one eviction and the answer; then the window is filled again."""
+    """Microseconds of one eviction and the answer; then the window is filled again.
+
+    A few values go before, one by one: after all that was filled in, the interpreter and the calls
+    are in no cache either, which takes ten times as long as an eviction.
+    """
+    for _ in range(WARMING):
+        window.insert(1)
+        drop(window, size)
+        window.query()
     start = time.perf_counter_ns()
     drop(window, size - dropped)
     answer = window.query()
