@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 WITH_SPARK := scripts/with-spark
-BUILD_INPUTS := setup.py pyproject.toml $(wildcard mta/*.py mta/*.pyx mta/*.pxd mta/*.pxi mta/*.h)
+BUILD_INPUTS := setup.py pyproject.toml $(wildcard mta/*.py mta/stores/*.py mta/*.pyx mta/*.pxd mta/*.pxi mta/*.h)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

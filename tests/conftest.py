@@ -27,7 +27,7 @@ settings.load_profile(
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "spark: needs a Spark session (Java 17 or 21)")
     package = Path(__file__).parent.parent / "mta"
-    stale = [path.name for path in package.glob("*.py") if _is_stale(path)]
+    stale = [path.name for path in package.rglob("*.py") if _is_stale(path)]
     if stale:
         raise pytest.UsageError(f"build again, what is compiled is older: {', '.join(stale)}")
 

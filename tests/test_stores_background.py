@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
-from threading import Event, Thread
+from threading import Event, Thread, current_thread
 
 import pytest
 from hypothesis import given
@@ -298,3 +299,45 @@ def test_the_cache_keeps_what_is_needed_first(limit, calls):
         assert cache.pop(key) == block
     cache.clear()
     assert cache.size == len(cache) == 0
+
+
+class NearStore(MemoryStore):
+    """A store that is local, and knows who wrote."""
+
+    local = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batches, self.writers = [], []
+
+    def _write(self, batch):
+        self.batches += batch
+        self.writers.append(current_thread())
+        super()._write(batch)
+
+
+def test_who_fills_the_buffer_of_a_local_store_writes_it():
+    keys = [b"%d" % number for number in range(200)]
+    with BackgroundStore(NearStore(), buffer=3) as store:
+        near = store.store
+        for key in keys:
+            store.put(key, key)
+        assert store.waiting <= 3
+        store.flush()
+        assert near.batches == keys
+        assert near.writers.count(current_thread()) > 20
+
+
+def test_what_lingers_is_written_by_the_thread():
+    with BackgroundStore(NearStore(), buffer=3) as store:
+        near = store.store
+        store.put(b"a", b"1")
+        wait_until(lambda: near.writers)
+        assert near.writers != [current_thread()]
+
+
+def wait_until(done: Callable[[], object], seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < end
+        time.sleep(0.005)

@@ -24,7 +24,8 @@ class BackgroundStore(Store):
 
     `write` and its kin put a batch into a buffer and return; a thread brings the batches to the
     store, in their order, joined into larger ones; a few blocks linger some 20 ms for others. The
-    calls wait only while the buffer is full. What is in the buffer is found by `get`. A batch stays
+    calls wait only while the buffer is full; if the store is `local`, they then write it themselves,
+    which takes less than to wake a thread. What is in the buffer is found by `get`. A batch stays
     atomic.
 
     `flush` returns when all batches of before are written and the store has flushed. If the store
@@ -83,9 +84,10 @@ class BackgroundStore(Store):
         self._batches: deque[dict[bytes, bytes | None]] = deque()  # not yet with the store
         self._newest: dict[bytes, tuple[bytes | None, int]] = {}  # by key; and in how many batches
         self._waiting = self._held = 0  # blocks in all batches, and bytes
-        self._reads_linger = False  # the reader waits for more to read
+        self._writes_linger = self._reads_linger = False  # a thread waits for more to do
         self._came = self._went = 0  # how many batches, ever
         self._error: Exception | None = None  # not raised yet; nothing is written meanwhile
+        self._at_work = False  # a thread is writing
         self._stopping = False
         self._ahead = BlockCache(ahead)
         self._wanted: dict[bytes, int] = {}  # to be read ahead, by turn
@@ -169,11 +171,17 @@ class BackgroundStore(Store):
         )
 
     def _write(self, batch: dict[bytes, bytes | None]) -> None:
+        size = _bytes_of(batch)
+        while not self._put_in_line(batch, size):
+            self._write_some()
+
+    def _put_in_line(self, batch: dict[bytes, bytes | None], size: int) -> bool:
+        """False: there is no room, and who wants it is to write."""
         with self._changed:
             self._raise_error()
-            size = _bytes_of(batch)
-            if self._is_full(len(batch), size):
-                self._wait_while(lambda: self._is_full(len(batch), size))
+            while self._is_full(len(batch), size):
+                if not self._wait():
+                    return False
             self._batches.append(batch)
             self._came += 1
             self._waiting += len(batch)
@@ -183,31 +191,43 @@ class BackgroundStore(Store):
                 self._wanted.pop(key, None)
                 self._ahead.pop(key)
             self._start("writer", self._write_behind)
-            if len(self._batches) == 1 or self._waiting >= self._gathered:
+            if not self._writes_linger or self._are_many():
                 self._to_write.notify()
+            return True
 
     def _is_full(self, blocks: int, size: int) -> bool:
         """Whether so much more has to wait for the writer."""
         full = self._waiting + blocks > self._limit and self._held + size > self._room
         return self._waiting > 0 and full
 
-    def _wait_while(self, busy: Callable[[], object]) -> None:
-        """For the writer, who does not linger then."""
-        while busy():
-            self._hurrying += 1
-            try:
-                self._to_write.notify()
-                self._changed.wait()
-            finally:
-                self._hurrying -= 1
-            self._raise_error()
+    def _wait(self) -> bool:
+        """For the writer, who does not linger then. False: nobody is writing, and a local store has
+        taken a batch sooner than a thread is woken for it."""
+        if self.store.local and not self._at_work:
+            return False
+        self._hurrying += 1
+        try:
+            self._to_write.notify()
+            self._changed.wait()
+        finally:
+            self._hurrying -= 1
+        self._raise_error()
+        return True
 
     def _flush(self) -> None:
+        before = self._came
+        while not self._is_written(before):
+            self._write_some()
+        self.store.flush()
+
+    def _is_written(self, before: int) -> bool:
+        """Whether so many batches have gone to the store. False: who wants that is to write."""
         with self._changed:
             self._raise_error()
-            before = self._came
-            self._wait_while(lambda: self._went < before)
-        self.store.flush()
+            while self._went < before:
+                if not self._wait():
+                    return False
+        return True
 
     def close(self) -> None:
         """Flushes, ends the threads and closes the store; a second close does nothing.
@@ -262,26 +282,45 @@ class BackgroundStore(Store):
         while True:
             with self._changed:
                 self._to_write.wait_for(self._can_write)
+                self._writes_linger = True
                 self._to_write.wait_for(self._worth_it, _LINGERING)
+                self._writes_linger = False
                 if self._stopping:
                     return
-                taken, together = self._joined()
-            failure = None
-            try:
-                self.store.write(together)
-            except Exception as error:
-                failure = error
-            with self._changed:
-                if failure is None:
-                    self._done(taken)
-                self._error = failure
-                self._changed.notify_all()
+            self._write_some()
+
+    def _write_some(self) -> None:
+        """The first batches, on this thread, unless another one is at it."""
+        with self._changed:
+            if self._at_work or not self._batches or self._error is not None:
+                return
+            self._at_work = True
+            taken, together = self._joined()
+        failure = None
+        try:
+            self.store.write(together)
+        except Exception as error:
+            failure = error
+        with self._changed:
+            self._at_work = False
+            if failure is None:
+                self._done(taken)
+            self._error = failure
+            self._changed.notify_all()
+            if self._batches:
+                self._to_write.notify()
 
     def _can_write(self) -> bool:
-        return self._stopping or bool(self._batches and self._error is None)
+        free = self._error is None and not self._at_work
+        return self._stopping or bool(self._batches and free)
 
     def _worth_it(self) -> bool:
-        return self._stopping or self._hurrying > 0 or self._waiting >= self._gathered
+        return self._stopping or self._hurrying > 0 or self._are_many()
+
+    def _are_many(self) -> bool:
+        """Whether a thread is worth being woken for what waits. (Of a local store, whoever fills the
+        buffer writes it.)"""
+        return self._waiting >= self._gathered and not self.store.local
 
     def _joined(self) -> tuple[int, dict[bytes, bytes | None]]:
         """The first batches as one, and how many they are; whole batches, so it stays atomic."""
