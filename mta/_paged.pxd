@@ -76,7 +76,7 @@ cdef class PagedKernel(Kernel):
     cdef int fold_pages(self, int64_t front, char* out) noexcept nogil
     cdef int have_room(self, int64_t rows) except -1 nogil
     cdef int read(self, int64_t start, int64_t stop) except -1
-    cdef bint fill(self, int64_t front, int64_t end) noexcept nogil
+    cdef int fill(self, int64_t front, int64_t end) except -1 nogil
 
     # What a subclass says: the monoid.
     cdef void clear(self, void* part) noexcept nogil
@@ -251,18 +251,30 @@ cdef inline int answer_pages(PagedKernel k, const Lift* how, PagePart* out) exce
 cdef inline int build_head(PagedKernel k, const Lift* how, PagePart* tag) except -1 nogil:
     """Suffixes from the rows from the front on to the end of their page, or to the split."""
     cdef int64_t front = k.front, end = min(((front >> k.bits) + 1) << k.bits, k.split)
-    cdef bint is_here = k.base + front >= k.tail_first
+    cdef bint is_read
     k.head_split = -1
     k.have_room(end - front + 3)    # some fill it four at a time
-    if not is_here:
-        with gil:
-            k.read(k.base + front, k.base + end)
     if not k.fill(front, end):
+        is_read = bind_rows(k, front, end)
         fill_head(k, how, tag, front, end)
-    if not is_here:
+        bind_tail(k, is_read)
+    k.head_front, k.head_end, k.head_split = front, end, k.split
+    return 0
+
+
+cdef inline int bind_rows(PagedKernel k, int64_t front, int64_t end) except -1 nogil:
+    """Have `lift` take rows from here; whether they had to be read."""
+    if k.base + front >= k.tail_first:
+        return False
+    with gil:
+        k.read(k.base + front, k.base + end)
+    return True
+
+
+cdef inline int bind_tail(PagedKernel k, bint is_read) except -1 nogil:
+    if is_read:
         with gil:
             k.bind(*k.tail)
-    k.head_front, k.head_end, k.head_split = front, end, k.split
     return 0
 
 

@@ -258,8 +258,8 @@ cdef class PagedKernel(Kernel):
         self.bind(columns, valid, first)
         return 0
 
-    cdef bint fill(self, int64_t front, int64_t end) noexcept nogil:
-        """Make `head` of these rows, which are bound. False: as it is made of any monoid."""
+    cdef int fill(self, int64_t front, int64_t end) except -1 nogil:
+        """Make `head` of these rows. False: as it is made of any monoid."""
         return False
 
     cdef int fold_pages(self, int64_t front, char* out) noexcept nogil:

@@ -16,7 +16,8 @@ from mta._kernel cimport Counter
 from mta._monoids cimport FLOAT, Extreme, combine, identity, lift
 from mta._moves cimport is_steady, run_end
 from mta._paged cimport (
-    BLOCK_BITS, TURN, answer_windows, begin_step, build_head, general_end, insert_node, turn_end,
+    BLOCK_BITS, TURN, answer_windows, begin_step, bind_rows, bind_tail, build_head, general_end,
+    insert_node, turn_end,
 )
 from mta._paged_kernels cimport PagedForest
 
@@ -96,9 +97,10 @@ cdef class PagedExtremes(PagedForest):
         read_extremes(KEYS, &self.scan.values[row].i, self.scan.valid + row if self.scan.valid != NULL else NULL,
                       n, self.how.source == FLOAT, self.how.flip, self.how.nan_key, ahead, self.piece + MARGIN)
 
-    cdef bint fill(self, int64_t front, int64_t end) noexcept nogil:
+    cdef int fill(self, int64_t front, int64_t end) except -1 nogil:
         cdef int64_t* head = (<int64_t*> self.head) - front
         cdef int64_t running = INT64_MIN, row = end, n
+        cdef bint is_read = bind_rows(self, front, end)
         if end < self.split:
             self.fold_pages(end, self.after)
             running = (<const Extreme*> self.after).key
@@ -107,6 +109,7 @@ cdef class PagedExtremes(PagedForest):
             row -= n
             self.read_keys(self.base + row, n, -SOON)
             running = suffix_extremes(KEYS, self.piece + MARGIN, n, running, head + row)
+        bind_tail(self, is_read)
         return True
 
     # ----------------------------------------------------------------- what the general way asks

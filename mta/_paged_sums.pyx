@@ -14,12 +14,13 @@ from mta._kernel cimport Counter
 from mta._monoids cimport Cell, FloatSum, combine, identity, lift
 from mta._moves cimport is_steady, run_end
 from mta._paged cimport (
-    BLOCK_BITS, TURN, answer_windows, begin_step, fold_leaves, general_end, insert_node, put_leaf, turn_end,
+    BLOCK_BITS, TURN, answer_windows, begin_step, bind_rows, bind_tail, fold_leaves, general_end,
+    insert_node, put_leaf, turn_end,
 )
 from mta._paged_kernels cimport PagedForest
 from mta._sum_blocks cimport (
     BLOCK, TASKS, RowSums, Sums, block_prefixes, block_suffixes, block_sums, fill_up, join_sums,
-    lower_parts, only_sums,
+    lower_parts, only_sums, place_of,
 )
 
 
@@ -116,7 +117,7 @@ cdef class PagedSums(PagedForest):
             self.have_suffixes()
             end = min(self.stop, ((self.front >> BLOCK_BITS) + TASKS) << BLOCK_BITS)
             next = run_end(&self.scan, i, min(stop, i + MOST), self.base + end, INT64_MAX)
-            self.spread_suffixes(turn, lo[next - 1])
+            self.spread_suffixes(turn, self.front, lo[next - 1] - self.base)
             out = only_sums(self.lowering, i)
             join_sums(&turn.suffix, -(self.base + (self.front & -BLOCK)), &turn.prefix, prefix, lo + i, hi + i,
                       next - i, is_steady(&self.scan, i, next), out if out != NULL else turn.hi,
@@ -182,16 +183,12 @@ cdef class PagedSums(PagedForest):
 
     cdef int copy_rows(self) except -1 nogil:
         """From the tail, or from where they are read."""
-        cdef int64_t start = self.base + self.since, gap = self.since & (BLOCK - 1)
-        cdef bint is_here = start >= self.tail_first
-        if not is_here:
-            with gil:
-                self.read(start, self.base + self.stop)
+        cdef int64_t gap = self.since & (BLOCK - 1)
+        cdef bint is_read = bind_rows(self, self.since, self.stop)
         memset(self.rows, 0, gap * sizeof(double))
-        memcpy(self.rows + gap, &self.scan.values[start].f, (self.stop - self.since) * sizeof(double))
-        if not is_here:
-            with gil:
-                self.bind(*self.tail)
+        memcpy(self.rows + gap, &self.scan.values[self.base + self.since].f,
+               (self.stop - self.since) * sizeof(double))
+        bind_tail(self, is_read)
         return 0
 
     cdef void sum_blocks(self, int64_t blocks) noexcept nogil:
@@ -216,13 +213,13 @@ cdef class PagedSums(PagedForest):
         if self.stop < self.split and self.since & ((<int64_t> 1 << self.bits) - 1) == 0:
             self.fold_pages(self.since, <char*> self.suffixes)    # its node may be larger than the page
 
-    cdef void spread_suffixes(self, Turn* turn, int64_t last) noexcept nogil:
-        """The suffixes of all rows of the blocks from the front to row `last`."""
+    cdef void spread_suffixes(self, Turn* turn, int64_t first, int64_t last) noexcept nogil:
+        """The suffixes of all rows of the blocks of these positions."""
         cdef const double* rows[TASKS]
-        cdef int64_t front = self.front >> BLOCK_BITS, block
-        cdef int n = <int> (((last - self.base) >> BLOCK_BITS) - front + 1), k
+        cdef int64_t begun = first >> BLOCK_BITS, block
+        cdef int n = <int> ((last >> BLOCK_BITS) - begun + 1), k
         for k in range(n):
-            block = front + k - self.first
+            block = begun + k - self.first
             rows[k] = self.rows + block * BLOCK
             turn.whole.hi[k], turn.whole.lo[k] = self.suffixes[block].hi, self.suffixes[block].lo
             turn.after.hi[k], turn.after.lo[k] = self.suffixes[block + 1].hi, self.suffixes[block + 1].lo
@@ -231,6 +228,23 @@ cdef class PagedSums(PagedForest):
             block_suffixes(&rows[k], &turn.whole, &turn.after, k, &turn.suffix)
 
     # ----------------------------------------------------------------- what the general way asks
+
+    cdef int fill(self, int64_t front, int64_t end) except -1 nogil:
+        cdef Turn turn
+        cdef FloatSum* head = <FloatSum*> self.head
+        cdef int64_t row = front, begun, i, place
+        if self.bits <= BLOCK_BITS or end & (BLOCK - 1):
+            return False
+        self.have_suffixes()
+        while row < end:
+            begun = row & -BLOCK
+            i = min(end, begun + TASKS * BLOCK)
+            self.spread_suffixes(&turn, row, i - 1)
+            while row < i:
+                place = place_of(row - begun)
+                head[row - front] = FloatSum(turn.suffix.hi[place], turn.suffix.lo[place])
+                row += 1
+        return True
 
     cdef void clear(self, void* part) noexcept nogil:
         identity(&self.how, <FloatSum*> part)

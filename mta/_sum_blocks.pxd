@@ -36,6 +36,7 @@ cdef extern from "_sum_blocks.h":
                                              int64_t k, RowSums* out) nogil
     void block_prefixes "mta_block_prefixes"(const double** rows, const Sums* before, int64_t k,
                                              RowSums* out) nogil
+    int64_t place_of "mta_place"(int64_t row) nogil
     void join_sums "mta_join_sums"(const RowSums* suffix, int64_t from_, const RowSums* prefix,
                                    int64_t to, const int64_t* lo, const int64_t* hi, int64_t n,
                                    bint steady, double* out, double* out_lo) nogil
