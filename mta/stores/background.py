@@ -24,9 +24,9 @@ class BackgroundStore(Store):
 
     `write` and its kin put a batch into a buffer and return; a thread brings the batches to the
     store, in their order, joined into larger ones; a few blocks linger some 20 ms for others. The
-    calls wait only while the buffer is full; if the store is `local`, they then write it themselves,
-    which takes less than to wake a thread. What is in the buffer is found by `get`. A batch stays
-    atomic.
+    calls wait only while the buffer is full; if the store is `local`, they then write it
+    themselves, which takes less than to wake a thread. What is in the buffer is found by `get`. A
+    batch stays atomic.
 
     `flush` returns when all batches of before are written and the store has flushed. If the store
     fails, its error is raised by the next call, which then has done nothing else; no batch leaves
@@ -318,8 +318,8 @@ class BackgroundStore(Store):
         return self._stopping or self._hurrying > 0 or self._are_many()
 
     def _are_many(self) -> bool:
-        """Whether a thread is worth being woken for what waits. (Of a local store, whoever fills the
-        buffer writes it.)"""
+        """Whether a thread is worth being woken for what waits. (Whoever fills the buffer of a
+        local store writes it.)"""
         return self._waiting >= self._gathered and not self.store.local
 
     def _joined(self) -> tuple[int, dict[bytes, bytes | None]]:
