@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
-from threading import Event, Thread, current_thread
+from threading import Event, Thread, current_thread, main_thread
 
 import pytest
 from hypothesis import given
@@ -326,6 +326,25 @@ def test_who_fills_the_buffer_of_a_local_store_writes_it():
         store.flush()
         assert near.batches == keys
         assert near.writers.count(current_thread()) > 20
+
+
+def test_an_interrupted_write_is_made_again():
+    class Interrupted(NearStore):
+        def _write(self, batch):
+            if current_thread() is main_thread() and not self.writers:
+                self.writers.append(current_thread())
+                raise KeyboardInterrupt
+            super()._write(batch)
+
+    with BackgroundStore(Interrupted(), buffer=1) as store:
+        store.put(b"a", b"1")
+        with pytest.raises(KeyboardInterrupt):
+            store.put(b"b", b"2")
+        with pytest.raises(StoreError, match="interrupted"):
+            store.put(b"b", b"2")
+        store.put(b"b", b"2")
+        store.flush()
+        assert store.store.batches == [b"a", b"b"]
 
 
 def test_what_lingers_is_written_by_the_thread():

@@ -296,19 +296,21 @@ class BackgroundStore(Store):
                 return
             self._at_work = True
             taken, together = self._joined()
-        failure = None
+        failure: Exception | None = StoreError("the write was interrupted")
         try:
             self.store.write(together)
+            failure = None
         except Exception as error:
             failure = error
-        with self._changed:
-            self._at_work = False
-            if failure is None:
-                self._done(taken)
-            self._error = failure
-            self._changed.notify_all()
-            if self._batches:
-                self._to_write.notify()
+        finally:
+            with self._changed:
+                self._at_work = False
+                if failure is None:
+                    self._done(taken)
+                self._error = failure
+                self._changed.notify_all()
+                if self._batches:
+                    self._to_write.notify()
 
     def _can_write(self) -> bool:
         free = self._error is None and not self._at_work
