@@ -8,7 +8,7 @@ are loops over partials side by side. Every partial is combined of the same two 
 answers and the forest are the same: 4 combines a slide. Windows of 16, 32 or 64 rows have a new split
 point after as many; all of these are gone through at once. Sums of integers need no order: what comes is
 added to the total and what leaves subtracted. Windows of less than 16 rows, and ones that get several
-rows at a time, take the general way.
+rows at a time, take the general way; so do few slides, as a plan of them costs more than they do.
 """
 from libc.stdint cimport int64_t, uint8_t
 
@@ -30,6 +30,7 @@ cdef enum:
     FAR = 1 << 16      # rows of a window whose nodes are in no near cache
     LINE = 64          # bytes of it
     SOME = 128         # windows that take the general way
+    FEW = 32           # slides, of which no plan is made
 
 
 cdef extern from "_double_pairs.h":
@@ -86,36 +87,38 @@ cdef inline int slide_rows(
 
 
 cdef inline int slide_windows(
-    ForestState* s, const Cell* values, const uint8_t* valid, int64_t first, const Windows* windows,
+    ForestState* s, const Cell* values, const uint8_t* valid, int64_t first, Windows* w,
     int64_t n, Part* out,
 ) except -1 nogil:
+    """`w` is used up."""
     cdef Part suffixes[SLOTS]
     cdef Part prefixes[SLOTS]
     cdef Part total
     cdef Plan plan
-    cdef Windows w = windows[0]
     cdef int64_t i = 0, row
     cdef const uint8_t* mask
     cdef bint short, known = False    # `total`, of sums of integers, which subtract what leaves
+    if n < FEW:
+        return slide_some(s, values, valid, first, w, n, out)
     while i < n:
         plan.n = 0
-        short = hi_of(&w, 0) - lo_of(&w, 0) < SPAN
+        short = hi_of(w, 0) - lo_of(w, 0) < SPAN
         if Part is not Boxed and not short:
-            make_room(s, hi_of(&w, 0) - lo_of(&w, 0), n - i, out)
-            make_plan(s, &w, n - i, may_repeat(out), Part is IntSum, &plan)
+            make_room(s, hi_of(w, 0) - lo_of(w, 0), n - i, out)
+            make_plan(s, w, n - i, may_repeat(out), Part is IntSum, &plan)
         row = s.base + s.back - first
         mask = valid + row if valid != NULL else NULL
         if plan.n == 0:
             known = False
             plan.n = min(n - i, <int64_t> SOME) if short or Part is Boxed else 1
-            slide_some(s, values, valid, first, &w, plan.n, out + i)
+            slide_some(s, values, valid, first, w, plan.n, out + i)
         elif Part is IntSum:
             if not known:
                 forest_query(s, &total)
-            total_plan(s, &plan, &w, values + row, mask, &total, out + i)
+            total_plan(s, &plan, w, values + row, mask, &total, out + i)
             known = True
         else:
-            slide_plan(s, &plan, &w, values + row, mask, suffixes, prefixes, out + i)
+            slide_plan(s, &plan, w, values + row, mask, suffixes, prefixes, out + i)
         i += plan.n
         w.back += plan.n
         if w.lo != NULL:

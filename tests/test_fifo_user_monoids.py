@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections import namedtuple
 from functools import reduce
@@ -187,6 +188,28 @@ def test_long_slides_combine_in_the_same_order():
             compiled.insert_many(x[:200])
             python.insert_many(x[:200])
             assert compiled.query() == python.query()
+
+
+@pytest.mark.parametrize("at_once", [1, 8, 31, 32, 64, 500])
+def test_a_slide_costs_some_five_combines_however_many_go_in_a_call(at_once):
+    calls, n = 0, 2000
+
+    @ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double, ctypes.c_double)
+    def larger(a, b):
+        nonlocal calls
+        calls += 1
+        return max(a, b)
+
+    x = np.random.default_rng(3).random(6000)
+    monoid = agg.monoid(lift=lambda x: x, combine=lambda a, b: larger(a, b), zero=-1.0)
+    for keep in (16, 250, 4000):
+        window = fifo.AMTA(monoid("x"))
+        window.slide(x, keep)
+        assert window.compiled
+        calls = 0
+        for i in range(0, n, at_once):
+            window.slide(x[i : i + at_once], keep)
+        assert calls <= 5.1 * n
 
 
 def test_functions_as_policies_take_these_answers():
