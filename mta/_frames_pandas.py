@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mta._frames_numpy import native_values, split_lists
 from mta._frames_objects import encode_objects, object_column
-from mta.errors import DataError
+from mta.errors import ColumnError, DataError
 from mta.frames import Answer, Column, Frame, plain_column
 
 
@@ -28,6 +28,13 @@ class PandasFrame(Frame):
 
     def names(self) -> list[str]:
         return list(self.data.columns)
+
+    def require(self, name: str, argument: str) -> None:
+        if name not in self.data.columns and name in self.data.index.names:
+            raise ColumnError(
+                f"{argument}: {name!r} is a level of the index; reset_index() makes it a column"
+            )
+        super().require(name, argument)
 
     def column(self, name: str) -> Column:
         series = self.data[name]

@@ -260,8 +260,15 @@ def check_types(plan: Plan, columns: dict[str, Column]) -> None:
             if not _TYPES[wants](columns[name]):
                 raise DataError(
                     f"{output.name}: {output.aggregate!r} needs {TYPE_WORDS[wants]}, "
-                    f"but column {name!r} is {columns[name].dtype}"
+                    f"but column {name!r} is {columns[name].dtype}{_cast(columns[name])}"
                 )
+
+
+def _cast(column: Column) -> str:
+    """What can be done with a column that is of numbers all the same."""
+    if "decimal" not in str(column.dtype).lower():
+        return ""
+    return "; cast it to float64, or to integers of its smallest unit, whose sums are exact"
 
 
 def wanted_type(aggregate: Aggregate, place: int) -> str:

@@ -395,7 +395,8 @@ def fitted(column: Column, like: Column | None, frame: Frame) -> Column:
         raise DataError(
             f"column {column.name!r}, row {wrong[0]}: it held floats, and none is {shown}"
         )
-    raise DataError(f"column {column.name!r} was {like.dtype} and now is {column.dtype}")
+    hint = "; give nulls that come first the column's type" if like.kind == "null" else ""
+    raise DataError(f"column {column.name!r} was {like.dtype} and now is {column.dtype}{hint}")
 
 
 def typed_column(frame: Frame, name: str, kind: str, unit: str | None) -> Column:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import datetime as dt
+import decimal
 import math
 from concurrent.futures import ThreadPoolExecutor
 
@@ -68,6 +69,22 @@ def test_a_lazy_frame_reads_what_it_needs_and_answers_all_rows():
 def test_a_lazy_frame_without_a_column_is_refused_at_once():
     with pytest.raises(ColumnError, match="no column 'x'"):
         LAST_THREE(pl.LazyFrame({"t": [1]}))
+
+
+def test_a_level_of_the_index_is_no_column_and_it_is_said_how_it_becomes_one():
+    frame = pd.DataFrame({"x": [1.0, 2.0]}, pd.Index([3, 4], name="t"))
+    spec = mta.rolling("1i", on="t").agg(s=agg.sum("x"))
+    with pytest.raises(ColumnError, match=r"on: 't' is a level of the index; reset_index\(\)"):
+        spec(frame)
+    assert spec(frame.reset_index())["s"].tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("kind", ["arrow", "polars"])
+def test_decimals_are_no_numbers_and_it_is_said_what_they_can_be(kind):
+    amounts = pa.table({"x": pa.array([decimal.Decimal("1.10")], pa.decimal128(10, 2))})
+    frame = amounts if kind == "arrow" else pl.from_arrow(amounts)
+    with pytest.raises(DataError, match="cast it to float64, or to integers of its smallest unit"):
+        mta.rolling(2).agg(s=agg.sum("x"))(frame)
 
 
 @pytest.mark.parametrize("kind", KINDS)

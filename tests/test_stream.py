@@ -257,6 +257,18 @@ def test_whole_numbers_fit_a_column_of_floats_and_others_do_not():
         op.push({"x": np.array([0.5])})
 
 
+def test_nulls_of_no_type_keep_numbers_and_no_texts():
+    first = {"x": np.array([None, None])}
+    op = mta.rolling(2).agg(n=agg.count("x")).stream()
+    op.push(first)
+    assert op.push({"x": np.array([2, 3])})["n"].tolist() == [1, 2]
+    op = mta.rolling(2).agg(n=agg.count("x")).stream()
+    op.push(first)
+    with pytest.raises(DataError, match="give nulls that come first the column's type"):
+        op.push({"x": np.array(["a"])})
+    assert op.received == 2
+
+
 # ------------------------------------------------------------------------------- snapshots
 
 
