@@ -268,25 +268,25 @@ cdef inline int insert_rows(
                     identity(how, &x[i])
         row += step
     while s.back >> level < back >> level:
-        raise_level(s, how, level, max(s.back, oldest + (<int64_t> 1 << level) - 1) >> level,
+        raise_level(s.rings, how, level, max(s.back, oldest + (<int64_t> 1 << level) - 1) >> level,
                     back >> level, tag)
         level += 1
     return 0
 
 
 cdef inline int raise_level(
-    ForestState* s, const Lift* how, int level, int64_t node, int64_t stop, const Part* tag
+    Ring* rings, const Lift* how, int level, int64_t node, int64_t stop, const Part* tag
 ) except -1 nogil:
     """The nodes [node, stop) of a level, of those below."""
     cdef int64_t many, below, step
     cdef const Part* x
     if node >= stop:
         return 0
-    many, below = side_by_side(&s.rings[level]), side_by_side(&s.rings[level - 1]) >> 1
+    many, below = side_by_side(&rings[level]), side_by_side(&rings[level - 1]) >> 1
     while node < stop:
         step = min(min(stop - node, many - (node & (many - 1))), below - (node & (below - 1)))
-        x = ring_item(&s.rings[level - 1], 2 * node, tag)
-        combine_run(how, ring_room(&s.rings[level], node, tag), 1, x, 2, x + 1, 2, step)
+        x = ring_item(&rings[level - 1], 2 * node, tag)
+        combine_run(how, ring_room(&rings[level], node, tag), 1, x, 2, x + 1, 2, step)
         node += step
     return 0
 

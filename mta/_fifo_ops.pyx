@@ -3,6 +3,7 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 
 from mta._core cimport MAX_LEVELS, forest_append, forest_release, forest_split, node_at
+from mta._core_blocks cimport raise_level
 from mta._fifo_lists cimport (
     daba_evict_to, daba_insert, daba_query, lists_restore, lists_saved, lite_evict_to, lite_insert,
     lite_query, stacks_evict_to, stacks_insert, stacks_query, subtract_evict_to, subtract_insert,
@@ -158,11 +159,8 @@ cdef int op_extend(FifoState* s, int level, int64_t position, Part* out, const A
 cdef int op_build(FifoState* s, Ring* rings, int levels, int64_t first, int64_t stop, const Part* tag,
                   const Algorithm* a) except -1 nogil:
     cdef int level
-    cdef int64_t i
     for level in range(1, levels):
-        for i in range((first + (<int64_t> 1 << level) - 1) >> level, stop >> level):
-            combine(&s.how, ring_room(&rings[level], i, tag), ring_item(&rings[level - 1], 2 * i, tag),
-                    ring_item(&rings[level - 1], 2 * i + 1, tag))
+        raise_level(rings, &s.how, level, (first + (<int64_t> 1 << level) - 1) >> level, stop >> level, tag)
     return 0
 
 

@@ -8,6 +8,7 @@ from mta._fifo_policies cimport FifoSearch
 from mta._many cimport as_array, is_array
 from mta._monoids cimport GEOMETRIC_MEAN, MEAN, Cell
 from mta._search cimport Decider
+from mta._tier_bytes cimport WORD
 from mta._tiers cimport Tiers
 
 import numpy as np
@@ -34,7 +35,8 @@ cdef class StoredFifo(Fifo):
     store : a `mta.stores.Store`, which stays open when the window is closed, or a URL, for
         `mta.stores.open_store`: read and written in the background, and closed with the window
     name : of the window; several may share a store, one process at a time has one of them open
-    block : bytes of a block, about: the unit of reading and writing
+    block : bytes of a block, about: the unit of reading and writing. A window opens again with the block
+        it was made with
     """
 
     cdef Tiers tiers
@@ -58,7 +60,7 @@ cdef class StoredFifo(Fifo):
         self.owns = not isinstance(store, Store)
         self.store = open_store(store) if self.owns else store
         boxed = self.user is not None and self.cells is None
-        size = BOXED_BYTES if boxed else self.ops.size
+        size = BOXED_BYTES if boxed else self.stored_bytes()
         bits = max((block // size).bit_length() - 1, FEWEST_BITS)
         made = {"name": name, "algorithm": self.algorithm, "agg": repr(agg), "type": type,
                 "values a block": 1 << bits}
@@ -75,6 +77,10 @@ cdef class StoredFifo(Fifo):
             if self.owns:
                 self.store.close()
             raise
+
+    cdef size_t stored_bytes(self) except 0:
+        """Of a row in a block; ``_tier_bytes.pxd`` says why sums take a word less."""
+        return WORD if self.find_monoid()[1] in ("int", "float") else self.ops.size
 
     # --------------------------------------------------------------------------- one value
 

@@ -69,9 +69,10 @@ cdef class Tiers:
     cdef int64_t nulls_at(self, int64_t position) noexcept nogil
     cdef int64_t nulls_before(self, int64_t position) except -1
     cdef int stop_counting(self) except -1
-    cdef bytes encoded_block(self, Tier* t, int i, int64_t block)
+    cdef bytes encoded_block(self, Tier* t, int64_t block, bytes key)
     cdef bytes encoded(self, Tier* t, int64_t start, int64_t stop, bytes end)
-    cdef int decode(self, Tier* t, Pair* pair, int i, int64_t block, bytes stored, int64_t front) except -1
+    cdef int decode(self, Tier* t, Pair* pair, int64_t block, bytes key, bytes stored,
+                    int64_t front) except -1
     cdef int place_zeros(self, Pair* pair, int64_t block) except -1
     cdef int place(self, Tier* t, Ring* ring, int64_t start, int64_t stop, bytes stored,
                    Py_ssize_t size, bytes key) except -1

@@ -21,15 +21,15 @@ then is taken off when the window opens.
 
 Villalba, Berral, Carrera, MTA, 2018, §4.4 (key-value stores), with blocks instead of nodes.
 """
-from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport INT64_MAX, int64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from mta._core cimport ForestState, forest_sides, live_sides
 from mta._fifo_state cimport NAMED
 from mta._monoids cimport Boxed
 from mta._rings cimport CHUNK_ITEMS, ring_bytes, ring_make, ring_make_chunk, ring_place, ring_release
+from mta._tier_bytes cimport SIGNS, WORD, ZEROS, copy_in, first_words_in, with_first_words, with_nodes
 from mta._tier_pairs cimport copy_items, empty_pair, make_pair, pair_bytes, release_pair, room
 
 import json
@@ -133,7 +133,8 @@ cdef class Tiers:
             if block >= t.stored:
                 full.append((i, block))
                 if block >= self.front_block(t):
-                    changes[self.key(i, block)] = self.encoded_block(t, i, block)
+                    key = self.key(i, block)
+                    changes[key] = self.encoded_block(t, block, key)
         if changes:
             self.write(changes)
         for i, block in full:
@@ -212,10 +213,10 @@ cdef class Tiers:
                 if t.head.held[block & 1] != block and not self.copied(t, i, block, front):
                     missing.append((i, block))
         if missing:
-            found = self.read([self.key(i, block) for i, block in missing])
-            for (i, block), stored in zip(missing, found):
+            keys = [self.key(i, block) for i, block in missing]
+            for (i, block), key, stored in zip(missing, keys, self.read(keys)):
                 t = self.tier(i)
-                self.decode(t, &t.head, i, block, stored, front)
+                self.decode(t, &t.head, block, key, stored, front)
         return 0
 
     cdef bint is_apart(self, int i, int64_t front) noexcept:
@@ -315,8 +316,8 @@ cdef class Tiers:
             if i < 0 and block < self.nulls_from:
                 self.place_zeros(&t.found, block)
             else:
-                stored = self.read([self.key(i, block)])[0]
-                self.decode(t, &t.found, i, block, stored, self.state.forest.front)
+                key = self.key(i, block)
+                self.decode(t, &t.found, block, key, self.read([key])[0], self.state.forest.front)
         return t.found.rings
 
     # ------------------------------------------------------------------------------- the nulls
@@ -373,33 +374,24 @@ cdef class Tiers:
 
     # ------------------------------------------------------------------------ blocks as bytes
 
-    cdef bytes encoded_block(self, Tier* t, int i, int64_t block):
+    cdef bytes encoded_block(self, Tier* t, int64_t block, bytes key):
         """What the store holds of a block: its lowest nodes, and whose they are."""
-        return self.encoded(t, block << self.bits, (block + 1) << self.bits,
-                            self.names.mark(self.key(i, block)))
+        return self.encoded(t, block << self.bits, (block + 1) << self.bits, self.names.mark(key))
 
     cdef bytes encoded(self, Tier* t, int64_t start, int64_t stop, bytes end):
         """The lowest nodes [start, stop), which are in the tail; zeros for what has left."""
         cdef int64_t first = min(max(start, first_node(self.state.forest.front, t.lowest)), stop), i
+        cdef bytes made
         if self.boxes is not None and t != &self.nulls:
             found = [<object> (<Boxed*> ring_place(t.tail, i, t.size)).value for i in range(first, stop)]
             return partials_to_bytes([self.boxes.zero] * (first - start) + found, self.boxes.zero) + end
-        cdef int64_t size = (stop - start) * <int64_t> t.size, run
-        cdef bytes made = PyBytes_FromStringAndSize(NULL, size + len(end))
-        cdef char* to = made
-        memcpy(to + size, <const char*> end, len(end))
-        memset(to, 0, (first - start) * t.size)
-        i = first
-        while i < stop:
-            run = min((i | (CHUNK_ITEMS - 1)) + 1, stop, (i | (t.tail.places - 1)) + 1) - i
-            memcpy(to + (i - start) * t.size, ring_place(t.tail, i, t.size), run * t.size)
-            i += run
-        return made
+        made = with_first_words(t.tail, start, first, stop, end) if t.size == 2 * WORD and start < stop else None
+        return with_nodes(t.tail, start, first, stop, t.size, end) if made is None else made
 
-    cdef int decode(self, Tier* t, Pair* pair, int i, int64_t block, bytes stored, int64_t front) except -1:
+    cdef int decode(self, Tier* t, Pair* pair, int64_t block, bytes key, bytes stored,
+                    int64_t front) except -1:
         """A block as it was stored, and its upper nodes."""
         cdef Py_ssize_t size = len(stored) - <Py_ssize_t> self.names.mark_bytes
-        cdef bytes key = self.key(i, block)
         pair.held[block & 1] = -1
         if size < 0 or stored[size:] != self.names.mark(key):
             raise self.names.not_ours(key)
@@ -419,7 +411,7 @@ cdef class Tiers:
                    Py_ssize_t size, bytes key) except -1:
         """Put the lowest nodes [start, stop) into a ring; `size` is of their bytes."""
         cdef const char* source = stored
-        cdef int64_t i, run
+        cdef int64_t i
         if self.boxes is not None and t != &self.nulls:
             found = partials_of_bytes(stored[:size], self.boxes.zero)
             if len(found) != stop - start:
@@ -429,15 +421,11 @@ cdef class Tiers:
                 room(ring, i, t.size)
                 (<Boxed*> ring_place(ring, i, t.size)).value = <void*> found[i - start]
             return 0
+        if t.size == 2 * WORD and size == (stop - start) * WORD + 1 and source[size - 1] in (SIGNS, ZEROS):
+            return first_words_in(ring, start, stop, source, source[size - 1])
         if size != (stop - start) * <Py_ssize_t> t.size:
             raise self.names.wrong_length(key, size, (stop - start) * t.size, "bytes")
-        i = start
-        while i < stop:
-            run = min((i | (CHUNK_ITEMS - 1)) + 1, stop, (i | (ring.places - 1)) + 1) - i
-            room(ring, i, t.size)
-            memcpy(ring_place(ring, i, t.size), source + (i - start) * t.size, run * t.size)
-            i += run
-        return 0
+        return copy_in(ring, start, stop, source, t.size)
 
     # ------------------------------------------------------------------------------ the store
 

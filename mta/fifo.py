@@ -262,12 +262,12 @@ class StoredAMTA(StoredFifo):
     """AMTA with its nodes on a store: memory O(log n), windows as large as the store.
 
     In memory are the newest two blocks of nodes, the two in which the window begins, and the
-    aggregates on both sides: some 0.5 MB for every 12 levels, with blocks of 64 KiB. A value is
-    written once and read once, a block at a time, ahead of need and behind the caller's back where
-    the store does so (`mta.stores.BackgroundStore`; what a URL opens does).
+    aggregates on both sides: 0.6 MB (sums: 1.1) for every 13 levels, with blocks of 64 KiB. A value
+    is written once and read once, a block at a time, ahead of need and behind the caller's back
+    where the store does so (`mta.stores.BackgroundStore`; what a URL opens does).
 
     Combines as `AMTA`, and one a value more when a block is read: its upper nodes are made anew.
-    evict_many(k) reads two blocks a tier (of 12 levels) whatever k is, and combines their values,
+    evict_many(k) reads two blocks a tier (of 13 levels) whatever k is, and combines their values,
     evict_while reads as many again for its search.
 
     A window goes on where it was: open it again by its name on its store, with the same aggregate,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -12,6 +13,7 @@ from failing_store import until_it_works
 from fifo_cases import ENDS, FLOATS, INTS, WORDS
 from mta import agg, fifo
 from mta.errors import PolicyError, SpecError, StoreError
+from mta.stores import MemoryStore
 from store_windows import History, Shelf, bits
 
 CASES = {
@@ -306,6 +308,22 @@ def test_at_most_lets_go_one_by_one(values, most, failing):
 
         assert until_it_works(step)[0] == expected[0]
         assert len(window) == len(memory)
+
+
+@pytest.mark.parametrize("kind", [fifo.StoredAMTA, fifo.StoredLogMTA])
+def test_sums_inside_may_need_more_than_64_bits(kind):
+    """So that blocks of upper nodes keep their second words, and those of rows don't."""
+    period = 1024
+    rows = np.resize(np.repeat([2**61 + 3, -(2**61)], period // 2), 6 * period)
+    store = MemoryStore()
+    w = kind(agg.sum("x"), store, "w", "int", block=64)
+    w.insert_many(rows[:period])
+    assert w.slide(rows[period : 3 * period], period).tolist() == [3 * period // 2] * 2 * period
+    w.flush()
+    w = kind(agg.sum("x"), store, "w", "int", block=64)
+    assert w.slide(rows[3 * period :], period).tolist() == [3 * period // 2] * 3 * period
+    sizes = {len(store.get(key)) for key in store.keys(b"w/") if b"/tier " in key}
+    assert sizes == {8 * 8 + 1 + 4, 8 * 16 + 4}
 
 
 def test_answers_come_with_the_error():

@@ -41,6 +41,24 @@ def test_every_block_is_written_once_and_read_once(kind, values, keep):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("type_", "rows"),
+    [
+        ("float", np.linspace(-1, 1, 5000) ** 3),
+        ("int", np.arange(-2500, 2500) ** 3),
+        ("int", np.resize([2**63 - 1, -(2**63)], 5000)),
+    ],
+)
+def test_a_row_of_a_sum_takes_a_word(kind, type_, rows):
+    values = 64
+    w = kind(agg.sum("x"), MemoryStore(), "w", type_, block=8 * values)
+    w.insert_many(rows)
+    stored = [w.store.get(key) for key in w.store.keys(b"w/") if b"/tier 0/" in key]
+    assert len(stored) == len(rows) // values - 1 - (len(rows) % values == 0)
+    assert {len(block) for block in stored} == {8 * values + 1 + 4}
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_nulls_take_blocks_of_their_own_only_while_some_are_inside(kind):
     keep, values = 1000, 64
     x = np.ma.MaskedArray(np.ones(8 * keep), np.arange(8 * keep) % 97 == 0)

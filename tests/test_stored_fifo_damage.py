@@ -16,7 +16,7 @@ HEADER = b"w/header"
 
 def kept(store, aggregate=None, name="w", **options):
     aggregate = agg.sum("x") if aggregate is None else aggregate
-    return fifo.StoredAMTA(aggregate, store, name, **{"block": 128, **options})
+    return fifo.StoredAMTA(aggregate, store, name, **{"block": 64, **options})
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def use(store):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"block": 256}, r"made with values a block 8, not 16"),
+        ({"block": 128}, r"made with values a block 8, not 16"),
         ({"aggregate": agg.max("x")}, r"made with agg agg.sum\('x'\), not agg.max\('x'\)"),
         ({"aggregate": agg.sum("y")}, "agg.sum"),
         ({"aggregate": WORDS("x"), "block": 1024}, "made with agg"),
@@ -53,7 +53,7 @@ def test_another_window_is_refused(options, message, store):
     with pytest.raises(SnapshotError, match=f"'w'.*{message}"):
         kept(store, **options)
     with pytest.raises(SnapshotError, match="made with algorithm AMTA, not LogMTA"):
-        fifo.StoredLogMTA(agg.sum("x"), store, "w", block=128)
+        fifo.StoredLogMTA(agg.sum("x"), store, "w", block=64)
     assert store._values == before
 
 
@@ -127,6 +127,33 @@ def test_other_blocks_are_refused(store):
         store.put(key, block)
         use(MemoryStoreOf(store))
     assert found > 100
+
+
+def whole(block):
+    """A block of first words with the second ones as well, as all blocks of sums once were."""
+    words = np.frombuffer(block[:64])
+    assert block[64] == 2  # they are zeros
+    return np.column_stack([words, 0 * words]).tobytes() + block[65:]
+
+
+def test_blocks_of_whole_nodes_are_read_as_well(store):
+    lowest = [key for key in blocks(store) if b"/tier 0/" in key]
+    assert len(lowest) > 50
+    for key in lowest:
+        store.put(key, whole(store.get(key)))
+    use(store)
+
+
+def test_second_words_are_known_ones(store):
+    for key in blocks(store)[::20]:
+        block = store.get(key)
+        for wrong in (0, 3, 255):
+            store.put(key, block[:64] + bytes([wrong]) + block[65:])
+            with pytest.raises(DamageError, match="damaged: it has 65 bytes, not 128") as error:
+                use(store)
+            assert repr(key) in str(error.value)
+        store.put(key, block)
+    use(store)
 
 
 class MemoryStoreOf(MemoryStore):
