@@ -30,6 +30,8 @@ DURABLE: dict[str, Callable[[Path], Store]] = {
     "small files": lambda folder: FileStore(folder, segment=SMALL),
     "lmdb": LmdbStore,
     "rocksdb": RocksStore,
+    "rocksdb at every write": lambda folder: RocksStore(folder, sync="write", memory=1 << 20),
+    "rocksdb behind": lambda folder: BackgroundStore(RocksStore(folder, memory=1 << 20)),
     "redis": on_redis,
     "files behind": lambda folder: BackgroundStore(FileStore(folder, segment=SMALL), buffer=3),
     "lmdb behind": lambda folder: BackgroundStore(LmdbStore(folder, sync="never"), buffer=50),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -198,13 +200,39 @@ def test_rocksdb_needs_some_memory(tmp_path):
         RocksStore(tmp_path, memory=1000)
 
 
+def test_rocksdb_with_a_log_and_files_of_values_is_read(tmp_path):
+    """As it was written before, by a process that was killed."""
+    code = """
+import os, sys, rocksdict
+options = rocksdict.Options(raw_mode=True)
+options.set_enable_blob_files(True)
+options.set_min_blob_size(4096)
+database = rocksdict.Rdict(sys.argv[1], options)
+for number in range(20):
+    database[b"%d" % number] = bytes([number]) * 9000
+    if number == 12:
+        database.flush(True)
+database.flush_wal(True)
+os._exit(0)
+"""
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+    blocks = {b"%d" % number: bytes([number]) * 9000 for number in range(20)}
+    assert [*tmp_path.glob("*.blob")]
+    for sync in ("flush", "write", "never"):
+        with RocksStore(tmp_path, sync=sync) as store:
+            assert contents(store) == blocks
+            store.write({b"0": None, b"more": sync.encode()})
+        blocks.pop(b"0", None)
+        blocks[b"more"] = sync.encode()
+
+
 def flip(path: Path, at: int) -> None:
     data = bytearray(path.read_bytes())
     data[at] ^= 1
     path.write_bytes(data)
 
 
-@pytest.mark.parametrize(("store", "files"), [(LmdbStore, "data.mdb"), (RocksStore, "*.blob")])
+@pytest.mark.parametrize(("store", "files"), [(LmdbStore, "data.mdb"), (RocksStore, "*.sst")])
 def test_damaged_blocks_are_refused(store, files, tmp_path):
     blocks = {b"%d" % i: bytes([i]) * 9000 for i in range(50, 90)}
     with store(tmp_path) as opened:

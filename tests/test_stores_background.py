@@ -211,6 +211,39 @@ def test_what_is_written_meanwhile_is_newer_than_what_was_read_ahead():
     store.close()
 
 
+def test_what_is_quick_is_written_by_the_caller():
+    class Quick(GatedStore):
+        quick = True
+
+    inner = Quick()
+    inner._values = {b"a": b"old", b"b": b"old"}
+    store = BackgroundStore(inner)
+    store.prefetch([b"a"])
+    assert inner.reading.wait(20)  # it has been read, but not arrived
+    inner._write = partial(MemoryStore._write, inner)
+    store.write({b"a": b"new", b"c": b"1"})
+    assert inner._values == {b"a": b"new", b"b": b"old", b"c": b"1"}
+    assert store.waiting == 0
+    inner.gate.set()
+    store.prefetch([b"b"])
+    while b"b" not in store._ahead:  # by now a has arrived as well
+        pass
+    assert store.get(b"a") == b"new"
+    store.delete(b"b")
+    assert store.get(b"b") is None
+    store.close()
+
+
+def test_errors_of_what_is_quick_come_at_once():
+    inner = FailingStore(before={1})
+    inner.quick = True
+    with BackgroundStore(inner) as store:
+        with pytest.raises(StoreError, match=r"FailingStore.*: write b'a'"):
+            store.put(b"a", b"1")
+        store.put(b"a", b"2")
+        assert inner._values == {b"a": b"2"}
+
+
 def test_reading_ahead_of_what_is_still_in_the_buffer():
     inner = GatedStore()
     inner._values = {b"a": b"old", b"b": b"old"}

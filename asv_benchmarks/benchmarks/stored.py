@@ -26,8 +26,8 @@ class StoredWindows(Subject):
     note = (
         "memory: fifo.AMTA. All others: fifo.StoredAMTA with blocks of 64 KiB, written and read "
         "ahead in the background, by URL; CPU of all threads, opening, filling and closing the "
-        "window included. No disk is forced, as its speed is not ours; kill −9 loses nothing that "
-        "was flushed all the same."
+        "window included. No disk is forced (but by RocksDB for its tables), as its speed is not "
+        "ours; kill −9 loses nothing that was flushed all the same."
     )
     axes: ClassVar[Axes] = {"aggregate": ("sum", "max"), "window": (2**16, 2**20)}
 

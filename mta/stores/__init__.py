@@ -26,7 +26,7 @@ slots, ``sync="never"``  60     25    4             4
 the same, ``direct``     273    244   13            4
 LMDB                     2115   23    4             4
 LMDB, ``sync="never"``   64     46    18            4
-RocksDB                  418    92    6             4
+RocksDB                  190    16    6             4
 Redis, everysec          196    114   12            4
 =======================  =====  ====  ============  ==========
 

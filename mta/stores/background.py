@@ -26,7 +26,8 @@ class BackgroundStore(Store):
     store, in their order, joined into larger ones; a few blocks linger some 20 ms for others. The
     calls wait only while the buffer is full; if the store is `local`, they then write it
     themselves, which takes less than to wake a thread. What is in the buffer is found by `get`. A
-    batch stays atomic.
+    batch stays atomic. A store that is `quick` needs no buffer: the caller writes to it at once, and
+    its errors are raised by that call.
 
     `flush` returns when all batches of before are written and the store has flushed. If the store
     fails, its error is raised by the next call, which then has done nothing else; no batch leaves
@@ -171,9 +172,21 @@ class BackgroundStore(Store):
         )
 
     def _write(self, batch: dict[bytes, bytes | None]) -> None:
+        if self.store.quick:
+            self.store.write(batch)
+            self._forget_ahead(batch)
+            return
         size = _bytes_of(batch)
         while not self._put_in_line(batch, size):
             self._write_some()
+
+    def _forget_ahead(self, batch: dict[bytes, bytes | None]) -> None:
+        """What was read ahead, or is just being read, may be from before this batch."""
+        with self._changed:
+            if self._wanted or len(self._ahead):
+                for key in batch:
+                    self._wanted.pop(key, None)
+                    self._ahead.pop(key)
 
     def _put_in_line(self, batch: dict[bytes, bytes | None], size: int) -> bool:
         """False: there is no room, and who wants it is to write."""

@@ -43,6 +43,9 @@ class Store(ABC):
     kind: ClassVar[str]
     local: ClassVar[bool] = False
     """Blocks are in this machine's memory as a rule, and read faster than a thread is woken."""
+    quick: bool = False
+    """A write is done as soon as it would be in line for a thread: it is copied to memory, where
+    the system or the engine keeps it, and waits for no disk."""
 
     def __init__(self, where: str) -> None:
         self.where = where
