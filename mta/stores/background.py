@@ -26,8 +26,8 @@ class BackgroundStore(Store):
     store, in their order, joined into larger ones; a few blocks linger some 20 ms for others. The
     calls wait only while the buffer is full; if the store is `local`, they then write it
     themselves, which takes less than to wake a thread. What is in the buffer is found by `get`. A
-    batch stays atomic. A store that is `quick` needs no buffer: the caller writes to it at once, and
-    its errors are raised by that call.
+    batch stays atomic. A store that is `quick` needs no buffer: the caller writes to it at once,
+    and its errors are raised by that call.
 
     `flush` returns when all batches of before are written and the store has flushed. If the store
     fails, its error is raised by the next call, which then has done nothing else; no batch leaves
