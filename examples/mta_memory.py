@@ -16,12 +16,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import mta_redis
 import numpy as np
 from mta_algorithms import ALGORITHMS, Progress, opened
 
@@ -94,8 +97,26 @@ def _child(*arguments: str) -> dict[str, Any]:
 
 # ---- on a store ------------------------------------------------------------------------------
 
-STORES = {"files": "file", "LMDB": "lmdb", "RocksDB": "rocksdb"}
-"""Names, and the schemes of their URLs. All of them are on a disk."""
+STORES = {"files": None, "LMDB": "lmdb", "RocksDB": "rocksdict", "Redis": "redis"}
+"""Names, and the packages that they need. All are on a disk, Redis in its memory as well."""
+
+SCHEMES = {"files": "file", "LMDB": "lmdb", "RocksDB": "rocksdb"}
+
+
+def stores_here() -> list[str]:
+    """Those of `STORES` that can be had."""
+    found = [name for name, package in STORES.items() if package is None or find_spec(package)]
+    return [name for name in found if name != "Redis" or mta_redis.program()]
+
+
+@contextmanager
+def url_of(name: str, folder: Path) -> Iterator[str]:
+    """Of an empty store with its files in this folder."""
+    if name == "Redis":
+        with mta_redis.server(folder) as url:
+            yield url
+    else:
+        yield f"{SCHEMES[name]}://{folder}/window"
 
 
 @dataclass(frozen=True)
@@ -121,8 +142,7 @@ def on_stores(stores: Sequence[str], values: int, progress: Progress) -> list[St
 def grow_on_store(name: str, values: int) -> Stored:
     """Fill, and slide on until nothing of the beginning is inside; every answer is checked."""
     ones, most = np.ones(min(2**16, values), np.int64), 0
-    with tempfile.TemporaryDirectory() as folder:
-        url = f"{STORES[name]}://{folder}/window"
+    with tempfile.TemporaryDirectory() as folder, url_of(name, Path(folder)) as url:
         with fifo.StoredAMTA(agg.sum("x"), url, type="int") as window:
             window.insert_many(ones[:1])
             before, start = memory("RssAnon"), time.perf_counter()

@@ -183,12 +183,20 @@ def test_memory_ends_where_partials_say():
     assert list(mta_memory.WINDOWS) == list(mta_memory.PARTIALS) == list(ALGORITHMS)
 
 
-def test_a_window_on_a_store_holds_little_in_memory():
-    (found,) = mta_memory.on_stores(["files"], 2**17, quiet)
-    assert (found.store, found.values) == ("files", 2**17)
+@pytest.mark.parametrize("store", ["files", "Redis"])
+def test_a_window_on_a_store_holds_little_in_memory(store):
+    (found,) = mta_memory.on_stores([store], 2**17, quiet)
+    assert (found.store, found.values) == (store, 2**17)
     in_memory = 2 * mta_memory.PARTIAL * found.values
     assert found.anonymous >= 0 and found.seconds > 0
     assert found.stored > in_memory / 8  # it is there, if not all of it
+
+
+def test_stores_that_are_not_there_are_left_out(monkeypatch):
+    assert mta_memory.stores_here() == list(mta_memory.STORES)
+    monkeypatch.setattr(mta_memory.mta_redis, "program", lambda: None)
+    monkeypatch.setattr(mta_memory, "find_spec", lambda name: None if name == "lmdb" else name)
+    assert mta_memory.stores_here() == ["files", "RocksDB"]
 
 
 def test_partials_a_value_are_those_of_the_docstrings():
