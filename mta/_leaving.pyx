@@ -78,6 +78,9 @@ cdef class LeavingKernel(Kernel):
         Kernel.attach(self, columns, valid, first)
         self.pages.tail = first
 
+    def take_up(self, marks, int64_t lo, int64_t hi):
+        """As that of ``PagedKernel``; the next window is added up from its first row on."""
+
     @property
     def nbytes(self):
         """Bytes held."""

@@ -205,6 +205,24 @@ cdef class PagedKernel(Kernel):
         """`lift` takes rows from here."""
         Kernel.attach(self, columns, valid, first)
 
+    def take_up(self, marks, int64_t lo, int64_t hi):
+        """Before the first window: go on where a kernel stood that had all rows in memory.
+
+        marks : of that one: the row that positions are counted from, and the one after the newest
+            inside. None: it has no such marks, as its answers do not depend on them
+        lo, hi : the last window; its rows are attached
+        """
+        cdef int64_t base, last, row
+        base, last = marks or (0, hi)
+        if last <= lo:    # nothing of it will be inside
+            return
+        self.base, self.front, self.back = base, lo - base, lo - base
+        self.pages.first = self.pages.origin = self.front >> self.bits
+        if self.back >> self.levels:
+            self.have_levels(highest_bit(self.back) + 1)
+        for row in range(lo, last):
+            insert_row(self, NULL, <AnyPart*> NULL, row)
+
     @property
     def nbytes(self):
         """Bytes held."""

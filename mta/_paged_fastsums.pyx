@@ -50,6 +50,11 @@ cdef class PagedFastSums(FastSumKernel):
         Kernel.attach(self, columns, valid, first)
         self.tail = first
 
+    def take_up(self, marks, int64_t lo, int64_t hi):
+        """As that of ``PagedKernel``; the mark is the split."""
+        if marks and marks[0] > lo:    # else the next window chooses another one
+            self.flip(lo, marks[0])
+
     @property
     def nbytes(self):
         """Bytes held."""

@@ -98,6 +98,13 @@ cdef class PagedHalves(Kernel):
     def answer_to(self, arrays):
         self.halves.answer_to(arrays)
 
+    def take_up(self, marks, int64_t lo, int64_t hi):
+        """As that of ``PagedKernel``; the mark is the split."""
+        if not marks or marks[0] <= lo:    # the next window chooses another one
+            return
+        self.choose_split(lo, marks[0])
+        self.pages.let_go(lo >> self.bits, self.at.page, 0)
+
     @property
     def nbytes(self):
         """Bytes held."""

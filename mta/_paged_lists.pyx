@@ -43,6 +43,9 @@ cdef class PagedLists(ListKernel):
         Kernel.attach(self, columns, valid, first)
         self.tail = first
 
+    def take_up(self, marks, int64_t lo, int64_t hi):
+        """As that of ``PagedKernel``; there is no state."""
+
     @property
     def nbytes(self):
         """Bytes held between two calls."""

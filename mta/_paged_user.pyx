@@ -95,6 +95,11 @@ cdef class PagedUserKernel(Kernel):
         self.tail, self.tail_first = (columns, valid, first), first
         self.user.attach(columns, valid, first)
 
+    def take_up(self, marks, int64_t lo, int64_t hi):
+        """As that of ``PagedKernel``; the mark is the split."""
+        if marks and marks[0] > lo:    # else the next window chooses another one
+            self.stand((marks[0], marks[0], self.last_counting(lo, marks[0]) < lo))
+
     def answer_to(self, arrays):
         """As that of the kernel over rows at hand."""
         self.user.answer_to(arrays)

@@ -37,6 +37,27 @@ cdef class PythonKernel(Kernel):
         """
         raise NotImplementedError
 
+    def marks(self):
+        """As of every kernel; a subclass that has some overrides this, and `resume`."""
+        return ()
+
+    def resume(self, marks):
+        """Go on from these marks."""
+
+    cdef int tell(self, int64_t* marks, int64_t shift) noexcept nogil:
+        cdef int k = 0
+        with gil:
+            for mark in self.marks():
+                marks[k] = <int64_t> mark - shift
+                k += 1
+        return k
+
+    cdef int go_on(self, const int64_t* marks, int64_t shift) noexcept nogil:
+        cdef int k
+        with gil:
+            self.resume(tuple([marks[k] + shift for k in range(len(self.marks()))]))
+        return 0
+
     cdef int64_t step(self, int64_t start, int64_t n, const int64_t* lo, const int64_t* hi) except -2 nogil:
         with gil:
             self.cuts = None if self.scan.cut == NULL else edges(self.scan.cut + start, n)

@@ -63,12 +63,12 @@ cdef class Vector:
         if not take_items(self, items):
             raise ValueError("items: an array of one dimension is needed")
 
-    def shrink(self):
-        """Give room back, where nearly all of it is not used; whether it was so."""
+    def shrink(self, int64_t times=4):
+        """Give room back, where there is for so many times as many items; whether it was so."""
         cdef int64_t live = self.end - self.start
         cdef int width = 8 if self.wide else 1
         cdef char[::1] raw
-        if self.capacity <= 4 * live + MANY:
+        if self.capacity <= times * live + MANY:
             return False
         self.capacity = live + SPARE
         room = np.empty(self.capacity + AHEAD // width, self.array.dtype)[AHEAD // width:]

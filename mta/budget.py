@@ -43,6 +43,15 @@ class Budget:
             self._count(coldest, *coldest.sizes())
 
     @property
+    def room(self) -> int:
+        """Bytes that nobody holds; less than 0 where too many are held."""
+        return self.memory - self._held
+
+    def room_of(self, holder: Holder) -> int:
+        """Bytes that it may hold as long as others hold theirs."""
+        return self.room + self._bytes.get(holder, (0, 0))[0]
+
+    @property
     def _allowed(self) -> int:
         return self.memory if self._least <= self.memory else self._least + self.memory
 

@@ -61,12 +61,7 @@ class KeyState:
         fields, track = moved.fields, self.track
         told = {name: fields[name] for name in ("received", "answered", "lo", "hi")}
         place = Place(**told, marks=moved.marks)
-        track.begin_at(place, fields["received"] - fields["kept"])
-        track.rows.append(moved.chunk)
-        if not track.over_rows:
-            track.times.extend(moved.times)
-        if track.picked is not None:
-            track.picked.extend(moved.picked)
+        track.take_up(place, moved.chunk, moved.times, moved.picked)
         if len(moved.times):
             self.newest = fields["newest"]
         for vector in self.beside:

@@ -22,6 +22,7 @@ from mta.key_state import KeyState, Made, joined
 from mta.ledger import Ledger
 from mta.plan import Plan
 from mta.pool import Pool
+from mta.pool_room import PoolRoom, rows_for_a_track
 from mta.push import NEVER, NO_ROWS
 from mta.reorder import Arrived
 from mta.revise import RevisedTrack
@@ -31,13 +32,9 @@ from mta.specs import Rolling
 from mta.track import Track, Windows
 
 AWAKE = 1024  # so many tracks have kernels; those of others are made anew when they get rows
-# Nanoseconds (ADR 8, 14): what a track costs a push beside its rows; what a pool costs for each
-# row that it keeps of the keys at hand, and for each of their states that takes the row up again.
-TRACK, POOL_ROW, STATE_ROW = 30_000, 1, 3
-STATE_ROWS = {
-    "powers": 8, "pairs": 14, "weighted": 14, "products": 14, "runs": 9, "ranks": 16, "tally": 20,
-    "kll": 1000, "hll": 1000, "theta": 1000, "frequent": 1000, "user": 1000,
-}  # fmt: skip
+
+
+Paged = Callable[[int, int, range], Track]
 
 
 class KeyedWindows:
@@ -45,21 +42,25 @@ class KeyedWindows:
 
     timed : the times of rows are wanted beside their answers
     within : for how many ticks late rows revise; None: they do not
-    paged : makes the tracks of keys whose rows are on a store, by number and serial number
+    paged : makes the tracks of keys whose rows are on a store, by number and serial number, and
+        the numbers of rows that they have from the start
+    room : of the pool of these; None: all keys have tracks
     """
 
     def __init__(
         self, spec: Rolling, plan: Plan, ticks: Ticks, frame: Frame, timed: bool,
-        within: int | None, paged: Callable[[int, int], Track] | None = None,
+        within: int | None, paged: Paged | None = None, room: PoolRoom | None = None,
     ) -> None:  # fmt: skip
         self.spec, self.plan, self.ticks, self.frame = spec, plan, ticks, frame
         self.timed, self.within = timed, within
         self.groups: Groups = make_groups(spec.by, frame)
         self.ledger = Ledger()
         self.counts = Vector()  # rows of every key that were taken in, where arrival picks rows
-        pooled = spec.by and within is None and paged is None
+        pooled = spec.by and within is None and (paged is None or room is not None)
         self.pool = Pool(spec, plan, ticks) if pooled else None
-        self.paged = paged
+        self.paged, self.room = paged, room
+        if room is not None:
+            room.pool = self.pool
         self.tracks: dict[int, KeyState] = {}
         self.waiting: set[KeyState] = set()  # those with rows without an answer
         self.awake: dict[KeyState, None] = {}  # those with kernels, fed last at the end
@@ -235,10 +236,10 @@ class KeyedWindows:
             self._undo.append(partial(self.tracks.pop, key))
         return state
 
-    def new_state(self, key: int) -> KeyState:
-        """A track without rows."""
+    def new_state(self, key: int, kept: range = range(0)) -> KeyState:
+        """A track, which is to be given the rows of these numbers."""
         if self.paged is not None:
-            track = self.paged(key, int(self.ledger.serials.view()[key]))
+            track = self.paged(key, int(self.ledger.serials.view()[key]), kept)
         elif self.within is not None:
             track = RevisedTrack(self.spec, self.plan, self.ticks, self.within)
         else:
@@ -246,14 +247,25 @@ class KeyedWindows:
         state = self.tracks[key] = KeyState(key, track, self.timed, self.within is not None)
         return state
 
-    def _move_out_the_long(self, pool: Pool) -> None:
-        """Give tracks to keys of the pool that have come to have many rows."""
-        fed = pool.fed
-        for key in fed[pool.of("kept", fed) > self.long].tolist():
+    def _move_out(self, pool: Pool, keys: Ints, now: int | None) -> None:
+        """Give tracks to keys of the pool."""
+        for key in keys.tolist():
             moved = pool.move_out(key)
-            self.new_state(key).move_in(moved)
-            if moved.fields["received"] > moved.fields["answered"]:
-                self.waiting.add(self.tracks[key])
+            received = moved.fields["received"]
+            state = self.new_state(key, range(received - moved.fields["kept"], received))
+            state.move_in(moved)
+            state.settle(now)
+            if received > moved.fields["answered"]:
+                self.waiting.add(state)
+        if self.room is not None and len(keys):
+            self.room.note()
+
+    def _long(self, pool: Pool) -> Ints:
+        """The keys of the pool that are to have tracks, after a call."""
+        if self.room is not None:
+            return self.room.choose()
+        long: Ints = pool.fed[pool.of("kept", pool.fed) > self.long]
+        return long
 
     # ------------------------------------------------------------------- all or nothing
 
@@ -283,7 +295,7 @@ class KeyedWindows:
             state.settle(now)
         if self.pool is not None:
             self.pool.settle()
-            self._move_out_the_long(self.pool)
+            self._move_out(self.pool, self._long(self.pool), now)
 
     # ---------------------------------------------------------------------- what it holds
 
@@ -410,9 +422,3 @@ def _times_at(times: Vector, places: Ints) -> Ints:
     """The times at these places; 0 where none are kept, as nobody asks for them."""
     found: Ints = times.view()[places] if len(times) else np.zeros(len(places), np.int64)
     return found
-
-
-def rows_for_a_track(plan: Plan) -> int:
-    """From how many rows on a key is better off with a track."""
-    states = sum(STATE_ROWS.get(state.name, STATE_ROW) for state in plan.states)
-    return TRACK // (POOL_ROW + states)

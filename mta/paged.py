@@ -90,6 +90,8 @@ class PagedSlider(Slider):
         """The kernels, in order."""
         return [cast(Paged, kernel) for kernel in self.kernels.values()]
 
+    begun: Place | None = None  # where kernels stood that these are to go on from
+
     def begin(self, job: Job) -> None:
         """What the next `run` is to answer."""
         self._job: Job | None = job
@@ -97,6 +99,12 @@ class PagedSlider(Slider):
     def run(self, bounds: Bounds, start: int = 0, stop: int | None = None) -> None:
         job, self._job = self._job, None  # so that keys without rows keep none of it
         assert job is not None
+        begun, self.begun = self.begun, None
+        if begun is not None:
+            for number, kernel in enumerate(self.paged):
+                # (Where no window was answered, nobody stood anywhere.)
+                marks = begun.marks[number] if begun.marks else ()
+                kernel.take_up(marks, begun.lo, begun.hi)
         lo, hi = job.windows.lo, job.windows.hi
         given: dict[Input | None, Ints] = {}
         for source, counter in self.counters.items():
@@ -152,6 +160,7 @@ class PagedTrack(Track):
         self._back = reach - (not self.sides[0])
         self.coded = CodedValues()
         self.entered = 0  # the row up to which kernels have had rows
+        self._begun: Place | None = None  # where kernels stood that are yet to be gone on from
         self._stored: PagedRows | None = None  # made when the types of the columns are known
         self.failure: StoreError | None = None  # of the store, once a call had its answers
         self._noted = 0  # rows that had come when the budget was told of it
@@ -193,6 +202,40 @@ class PagedTrack(Track):
         return self.slider.paged if isinstance(self.slider, PagedSlider) else []
 
     # ------------------------------------------------------------------------------ answers
+
+    def take_up(self, place: Place, chunk: Chunk, times: Ints, picked: Mask | None) -> None:
+        """As of every track. The block in which these rows begin is filled up with copies of the
+        first one, before it, where no window will look."""
+        self._stored = self._make_stored(None)
+        before = place.received - chunk.rows - self._stored.end
+        places = np.maximum(np.arange(-before, chunk.rows), 0)
+        chunk = self.coded.chunk(chunk).take(places)
+        super().take_up(place, chunk, times[places] if len(times) else times, picked)
+        self._begun, self.asleep, self.entered = place, (), place.lo
+
+    def _go_on(self) -> None:
+        """Have kernels go on where others stood: these rows have been inside.
+
+        Raises
+        ------
+        StoreError
+            They do not; it is tried again.
+        """
+        if isinstance(self.slider, PagedSlider) and self.slider.begun is None:
+            self._begun = None  # a call did so
+        if self._begun is None:
+            return
+        lo, hi = self._begun.lo, self._begun.hi
+        # They answer the last window again. With every= it is not known which one that was.
+        at = np.array([self._begun.answered - 1] if lo < hi and self.spec.every is None else _NONE)
+        windows = Windows(at, np.full(len(at), lo), np.full(len(at), hi))
+        answers = KeyedAnswers(self.plan, self.rows.columns(), len(at))
+        try:
+            self._answer_runs(windows, self._runs(windows), answers)
+        except BaseException:
+            self.slider, self.entered = None, lo
+            raise
+        self._begun = None
 
     def take(
         self, ts: Ints | None, chunk: Chunk, final: bool, known: int | None, picked: Mask | None
@@ -296,6 +339,7 @@ class PagedTrack(Track):
                 kernel.open_pages(bits, self.stored.loader(state, in_turn))
                 if isinstance(kernel, COUNTING):
                     kernel.open_log(*self._logs.open(number))
+            self.slider.begun = self._begun
         return cast(PagedSlider, self.slider)
 
     def sleep(self) -> None:
@@ -332,6 +376,7 @@ class PagedTrack(Track):
             self.picked.drop_to(self.answered)
         self.failure = None
         try:
+            self._go_on()
             self.stored.take_in(min(self.entered, self.answered - 1))
             self._let_go()
             if self.has_codes:
@@ -367,6 +412,8 @@ class PagedTrack(Track):
     def go_back(self, place: Any) -> None:
         slider, kernels = self.slider, self._kernels
         super().go_back(place.place)
+        if self._stored is not None:
+            self._stored.forget_read()
         self.entered = place.entered
         if place.kernels is not None:
             for kernel, saved in zip(kernels, place.kernels, strict=True):
@@ -377,6 +424,7 @@ class PagedTrack(Track):
 
     def to_parts(self) -> tuple[list[bytes], dict[bytes, bytes | None]]:
         """All but the tail, and the batch that is to be written with it; then say `wrote`."""
+        self._go_on()
         parts, batch = self.stored.to_parts()
         parts.append(str(self.entered).encode())
         if self.has_codes:

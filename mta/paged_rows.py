@@ -118,8 +118,9 @@ class PagedRows:
         self.repository = make(self.names.types(), self.names.marks(), told)
         self.block_rows = self.repository.layout.rows
         # Of each block from that of the front on: its first time; how many rows before it count.
-        self.first_times = Vector()
-        self.counted = {source: Vector() for source in plan.inputs}
+        block = self.first // self.block_rows
+        self.first_times = Vector(True, block)
+        self.counted = {source: Vector(True, block) for source in plan.inputs}
         self._found: dict[str, Found] = {}  # the values that were asked for last
         self._joined: Part | None = None  # rows of more than one block that were read last
         self._times: tuple[int, Ints] = 0, np.zeros(0, np.int64)  # of the block of the last front
@@ -225,6 +226,10 @@ class PagedRows:
             self._joined = None
         self.repository.let_go(block * self.block_rows, self.window)
 
+    def forget_read(self) -> None:
+        """What was read may be of rows that are taken back."""
+        self._joined, self._found = None, {}
+
     def thin_out(self) -> None:
         """Keep no block in memory, nor rows that were read last.
 
@@ -233,8 +238,8 @@ class PagedRows:
         StoreError
             One could not be written; it is still here.
         """
-        self._joined, self._times = None, (0, np.zeros(0, np.int64))
-        self._found = {}
+        self.forget_read()
+        self._times = 0, np.zeros(0, np.int64)
         self.repository.empty_pool()
 
     def pass_by(self, row: int) -> None:

@@ -56,6 +56,12 @@ class PagedSketches(SketchKernel):
         """As that of ``PagedKernel``."""
         self._page_rows, self._load = 1 << bits, load
 
+    def take_up(self, marks: tuple[int, ...], lo: int, hi: int) -> None:
+        """As that of ``PagedKernel``; the marks are where overlapping windows began, and the end of
+        the last one."""
+        if marks:
+            self.resume(marks)
+
     @property
     def nbytes(self) -> int:
         """Bytes of the page at hand. What sketches of the library take is not known."""

@@ -33,6 +33,7 @@ from mta.rows import Chunk, KeptRows, Mask
 from mta.slider import AnswerOverflowError, RawAnswers, Slider
 from mta.specs import Rolling
 
+_FEW = 8  # where memory is short, when there are more than one for so many that are not
 _SPARE = 1024  # places of rows that are gone are given back when there are more than this
 
 
@@ -339,6 +340,31 @@ class Pool:
     def _opened(self) -> Ints:
         """How many rows without an answer each waiting key has."""
         return self.of("received", self.waiting) - self.of("answered", self.waiting)
+
+    def thin_out(self) -> None:
+        """Hold no places of rows that are gone, where these are not few beside the others."""
+        self._give_back(self.live // _FEW - self.live)
+        for vector in [*self.rows.vectors(), *self.vectors(True)]:
+            vector.shrink(1)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row, but for values that have no 8 bytes."""
+        vectors = [*self.rows.vectors(), *([] if self.spec.on is None else [self.times])]
+        return sum([vector.view().itemsize for vector in vectors]) or 1
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, with the room for rows to come."""
+        held = sum([vector.nbytes for vector in [*self.rows.vectors(), *self.vectors(True)]])
+        return held + sum([mine.nbytes for mine in self.marks or []])
+
+    @property
+    def least(self) -> int:
+        """Those of them that are needed."""
+        marks = sum([8 * mine.shape[1] for mine in self.marks or []])
+        of_keys, of_rows = len(self) * (8 * len(FIELDS) + marks), self.live * self.row_bytes
+        return int(of_keys + of_rows + 8 * self.unanswered)
 
     @property
     def unanswered(self) -> int:

@@ -171,6 +171,12 @@ class Repository:
         """The number of the oldest row that a window holds."""
         return min(self.fronts)
 
+    def begin_at(self, row: int) -> None:
+        """Let the first row, which is yet to come, be the first of the block that has this one."""
+        self._gone = row // self.layout.rows
+        self.back = self._gone * self.layout.rows
+        self.fronts = [self.back] * len(self.fronts)
+
     @property
     def _spec(self) -> str:
         return f"{self.layout.describe()} {len(self.fronts)}"

@@ -12,10 +12,13 @@ import numpy as np
 
 from mta._frames_bytes import warm_up
 from mta.budget import Budget
-from mta.count_log import Logs
+from mta.count_log import LEAST_MEMORY, Logs
 from mta.errors import SpecError
 from mta.paged import OBJECTS
+from mta.paged_kernels import count_logs
 from mta.paged_rows import MakeRepository, Told
+from mta.plan import Plan
+from mta.pool_room import BLOCKS_OF_ROWS, PoolRoom, rows_for_a_track
 from mta.repository import Repository
 from mta.row_blocks import Layout
 from mta.sizes import parse_bytes
@@ -105,30 +108,37 @@ class Spill:
 
     # ------------------------------------------------------------------------ repositories
 
-    def maker(self, serial: int, keys: int | None, windows: int = 1) -> MakeRepository:
+    def maker(
+        self, serial: int, keys: int | None, windows: int = 1, kept: range = range(0)
+    ) -> MakeRepository:
         """What makes the repository of a key.
 
-        keys : how many are known by now; None: there is one, and no other
+        keys : how many have one by now; None: there is one, and no other
         windows : over its rows
+        kept : the rows that it has from the start
         """
 
         def make(columns: dict[str, str], marks: list[str], told: Told | None) -> Repository:
-            block, pool = self._sizes(keys, windows, Layout(columns, LARGEST_BLOCK, marks))
+            columns_of = Layout(columns, LARGEST_BLOCK, marks)
+            block, pool = self._sizes(keys, windows, columns_of, len(kept) // BLOCKS_OF_ROWS)
             made = Repository(
                 columns, self.store, f"{self.name}.{serial}", windows=windows, pool=pool,
                 marks=marks, block=block if told is None else told.block, outer=self._note_due,
                 told=None if told is None else told.parts,
             )  # fmt: skip
+            if kept:
+                made.begin_at(kept.start)
             self.live.append(made)
             self._opened[made] = made.back + sum(made.fronts)
             return made
 
         return make
 
-    def _sizes(self, keys: int | None, windows: int, columns: Layout) -> tuple[int, int]:
+    def _sizes(self, keys: int | None, windows: int, columns: Layout, most: int) -> tuple[int, int]:
         """Bytes of a block, and how many a repository may have in memory.
 
         columns : as they are to be in blocks
+        most : rows of a block, where a least one has less; 0: any
         """
         # Of each further window: the rows that fill a block, and those with which it begins.
         blocks = BLOCKS_OF_A_KEY + (2 * windows if windows > 1 else 0)
@@ -136,7 +146,8 @@ class Spill:
         mine = (self.memory - waiting) // (keys or 1) - windows * OBJECTS
         row = blocks * columns.row_bytes + self._page_bytes
         share = int(mine * columns.row_bytes / row)
-        block = self.block or max(LEAST_BLOCK, min(LARGEST_BLOCK, share))
+        largest = min(LARGEST_BLOCK, columns.bytes_of(most)) if most else LARGEST_BLOCK
+        block = self.block or max(LEAST_BLOCK, min(largest, share))
         rows = Layout(columns.types, block, columns.marked[len(columns.types) :]).rows
         # Blocks of 2^n rows are the pages of kernels, which read one for each.
         rows = 1 << (rows.bit_length() - 1)
@@ -155,6 +166,11 @@ class Spill:
         self._past = [a + b for a, b in zip(self._past, self._counted(repository), strict=True)]
         self.live.remove(repository)
         del self._opened[repository]
+
+    def room_of(self, plan: Plan) -> PoolRoom:
+        """What a pool of keys may hold."""
+        track = OBJECTS + 2 * LEAST_BLOCK + count_logs(plan) * LEAST_MEMORY
+        return PoolRoom(self.budget, rows_for_a_track(plan), track)
 
     def logs_of(self, serial: int, keys: int | None, window: int = 0) -> Logs:
         """Those of a key and a window; arguments as those of `maker`."""

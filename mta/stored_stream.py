@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import numpy as np
 
+from mta.budget import Holder
 from mta.engine import Ints
 from mta.errors import DataError, SnapshotError
 from mta.frames import batches_of, open_frame
@@ -62,11 +63,16 @@ class OnStore(ABC):
         """
         logs, pages = sum(map(count_logs, plans)), sum(map(page_bytes, plans))
         self.spill = Spill(memory, store, name, block, logs, pages)
+        self._share_memory()
         try:
             self._open()
         except BaseException:
             self.spill.close()
             raise
+
+    @abstractmethod
+    def _share_memory(self) -> None:
+        """Say what there may be beside tracks."""
 
     def _open(self) -> None:
         header = self.spill.read_header()
@@ -132,8 +138,10 @@ class OnStore(ABC):
 
     def stats(self) -> SpillStats:
         """Blocks written and read, what formula 3.1 expects, what is on the store and in memory."""
-        values, tracks = sum(stream.coders.nbytes for stream in self._streams), self._tracks()
-        held, least = (sum(some) for some in zip((0, 0), *(t.sizes() for t in tracks), strict=True))
+        values = sum(stream.coders.nbytes for stream in self._streams)
+        holders: list[Holder] = [s.room for s in self._streams if s.room is not None]
+        sizes = [holder.sizes() for holder in [*holders, *self._tracks()]]
+        held, least = (sum(some) for some in zip((0, 0), *sizes, strict=True))
         return self.spill.stats(values + held, values + least)
 
 
@@ -191,10 +199,16 @@ class StoredRollingStream(OnStore, RollingStream):
     def _identity(self) -> str:
         return self.spec.identity()
 
-    def _track(self, number: int, serial: int) -> Track:
-        assert self.ticks is not None
-        make = self.spill.maker(serial, keys_of(self))
-        logs = self.spill.logs_of(serial, keys_of(self))
+    def _share_memory(self) -> None:
+        self.room = self.spill.room_of(self.plan)
+
+    def _track(self, number: int, serial: int, kept: range) -> Track:
+        assert self.ticks is not None and self.room is not None
+        keys = None
+        if self.spec.by and self.keyed is not None:
+            keys = len(self.keyed.tracks) + max(self.room.leaving, 1)
+        make = self.spill.maker(serial, keys, kept=kept)
+        logs = self.spill.logs_of(serial, keys)
         return PagedTrack(
             self.spec, self.plan, self.ticks, make, self.spill.leave, logs, self._counters,
             self.spill.budget,
@@ -205,11 +219,6 @@ def tracks_of(stream: RollingStream) -> list[PagedTrack]:
     """The tracks of all keys."""
     states = [] if stream.keyed is None else stream.keyed.tracks.values()
     return [state.track for state in states if isinstance(state.track, PagedTrack)]
-
-
-def keys_of(stream: RollingStream) -> int | None:
-    """How many keys are known; None: there is one, and no other."""
-    return len(stream.keyed.groups) if stream.spec.by and stream.keyed is not None else None
 
 
 def raise_failures(tracks: list[PagedTrack]) -> None:

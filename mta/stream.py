@@ -8,7 +8,7 @@ soon as no row that may still come can join its window. ADR 7.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from contextlib import suppress
 from typing import Any
 
@@ -20,8 +20,9 @@ from mta.errors import DataError, SpecError, StoreError
 from mta.frames import Answer, Column, Frame, open_frame
 from mta.items import BadItemError
 from mta.key_state import Made, join_made
-from mta.keyed import KeyedWindows
+from mta.keyed import KeyedWindows, Paged
 from mta.plan import Plan, check_types
+from mta.pool_room import PoolRoom
 from mta.push import EVER, NEVER, NO_ROWS, PushedStream, fitted
 from mta.reorder import Arrived, Reorder
 from mta.rows import Chunk, Coders
@@ -80,7 +81,8 @@ class RollingStream(PushedStream[Rolling]):
         self.finished = False
         self.answered_rows = NO_ROWS  # by the call before: the arrivals of the rows of its answers
         self.sweep_at = 64  # that many keys: look for dead ones
-        self.paged: Callable[[int, int], Track] | None = None  # as that of `KeyedWindows`
+        self.paged: Paged | None = None  # as those of `KeyedWindows`
+        self.room: PoolRoom | None = None
         self.holds = False  # somebody else says when a call is sure to succeed, by `settle`
 
     # ----------------------------------------------------------------------- the calls
@@ -296,7 +298,7 @@ class RollingStream(PushedStream[Rolling]):
         timed = bool(self.labels) and self.spec.on is not None
         within = self._within() if self.revises else None
         self.keyed = KeyedWindows(
-            self.spec, self.plan, self.ticks, self.frame, timed, within, self.paged
+            self.spec, self.plan, self.ticks, self.frame, timed, within, self.paged, self.room
         )
 
     # --------------------------------------------------------------------- answers out

@@ -219,7 +219,7 @@ def _fill_keyed(
         for vector in (ledger.serials, ledger.written):
             vector.extend(_items(next(left), keys, np.int64))
     if keyed.pool is not None:
-        _fill_pool(stream, keyed.pool, keys, head["pool"], left, told is None)
+        _fill_pool(stream, keyed.pool, keys, head.get("pool"), left, told is None)
     for mine in head["states"]:
         state = keyed.new_state(mine["key"])
         _fill_state(stream, state, mine, left, told is None)
@@ -232,9 +232,12 @@ def _fill_keyed(
 
 
 def _fill_pool(
-    stream: RollingStream, pool: Pool, keys: int, head: dict[str, Any], left: Iterator[bytes],
-    with_rows: bool,
+    stream: RollingStream, pool: Pool, keys: int, head: dict[str, Any] | None,
+    left: Iterator[bytes], with_rows: bool,
 ) -> None:  # fmt: skip
+    if head is None:  # written when streams on a store had no pool: all keys have tracks
+        pool.grow(keys)
+        return
     rows, beside = head["live"]
     sizes = pool.sizes(keys, rows, beside, with_rows)
     for vector, size in zip(pool.vectors(with_rows), sizes, strict=True):

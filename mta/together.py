@@ -11,6 +11,7 @@ import numpy as np
 from mta.engine import Ints
 from mta.errors import DataError, SpecError
 from mta.key_state import Made
+from mta.keyed import Paged
 from mta.paged import Counters
 from mta.paged_kernels import check_spillable
 from mta.plan import Parts, Plan, make_plan
@@ -18,7 +19,7 @@ from mta.push import NO_ROWS
 from mta.shared_rows import CarryingTrack, FollowingTrack
 from mta.specs import Rolling
 from mta.spill import SpillStats
-from mta.stored_stream import OnStore, keys_of
+from mta.stored_stream import OnStore
 from mta.stores import Store
 from mta.stream import RollingStream
 from mta.track import Track
@@ -144,6 +145,9 @@ class TogetherStream(OnStore):
             op.coders.share(self.carrier.coders)
         self._begin(memory, store, name, block, plans)
 
+    def _share_memory(self) -> None:
+        """All keys have tracks, which share their rows."""
+
     @property
     def _streams(self) -> list[RollingStream]:
         return [self.carrier, *self.ops]
@@ -151,7 +155,7 @@ class TogetherStream(OnStore):
     def _identity(self) -> str:
         return " ".join(op.spec.identity() for op in self.ops)
 
-    def _carry(self, number: int, serial: int) -> Track:
+    def _carry(self, number: int, serial: int, kept: range) -> Track:
         carrier = self.carrier
         assert carrier.ticks is not None
         make = self.spill.maker(serial, keys_of(carrier), len(self.ops))
@@ -161,10 +165,10 @@ class TogetherStream(OnStore):
             spec, plan, carrier.ticks, make, self.spill.leave, logs, Counters(), self.spill.budget
         )
 
-    def _follower(self, op: RollingStream, window: int) -> Callable[[int, int], Track]:
+    def _follower(self, op: RollingStream, window: int) -> Paged:
         counters = Counters()
 
-        def make(number: int, serial: int) -> Track:
+        def make(number: int, serial: int, kept: range) -> Track:
             assert op.ticks is not None
             logs = self.spill.logs_of(serial, keys_of(op), window)
             carried = self.carrier.track(number)
@@ -247,3 +251,8 @@ class TogetherStream(OnStore):
             all_alive: Ints = reduce(np.union1d, known)
             for stream in self._streams:
                 stream.keep_keys(all_alive)
+
+
+def keys_of(stream: RollingStream) -> int | None:
+    """How many keys are known; None: there is one, and no other."""
+    return len(stream.keyed.groups) if stream.spec.by and stream.keyed is not None else None

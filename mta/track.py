@@ -150,6 +150,18 @@ class Track:
         if self.picked is not None:
             self.picked.first = place.answered
 
+    def take_up(self, place: Place, chunk: Chunk, times: Ints, picked: Mask | None) -> None:
+        """Stand at `place`, with these rows, the last ones that came; nothing has come here before.
+
+        picked : of those without an answer
+        """
+        self.begin_at(place, place.received - chunk.rows)
+        self.rows.append(chunk)
+        if not self.over_rows:
+            self.times.extend(times)
+        if self.picked is not None and picked is not None:
+            self.picked.extend(picked)
+
     def settle(self, now: int | None = None) -> None:
         """Let go of what no later window can need.
 

@@ -11,8 +11,8 @@ import pytest
 import mta
 from mta import agg
 from mta.errors import SnapshotError
-from mta.keyed import rows_for_a_track
 from mta.plan import make_plan
+from mta.pool_room import rows_for_a_track
 from mta.snapshot import seal, unseal
 from test_stream import tracks_at
 
@@ -152,3 +152,15 @@ def test_a_key_that_has_come_since_the_last_answer_is_in_a_snapshot():
         assert op.push(rows)["s"].tolist() == whole.push(rows)["s"].tolist()
         op = spec.stream(op.to_bytes())
     assert op.finish()["s"].tolist() == whole.finish()["s"].tolist()
+
+
+@pytest.mark.parametrize("window", [12, 20, 40])
+def test_sketches_are_cut_where_a_batch_cuts_them(window):
+    spec = mta.rolling(window, by="k").agg(q=agg.approx_quantile("x", 0.5, k=8))
+    rng, got = np.random.default_rng(0), []
+    data = {"k": rng.integers(0, 6, 2000), "x": rng.normal(size=2000)}
+    op = spec.stream()
+    with tracks_at(10**9):  # all keys stay in the pool
+        for start in range(0, 2000, 100):
+            got.append(op.push({n: c[start : start + 100] for n, c in data.items()})["q"])
+    assert np.concatenate(got).tobytes() == spec(data)["q"].tobytes()

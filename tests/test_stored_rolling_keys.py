@@ -12,7 +12,7 @@ from mta import agg
 from mta.budget import Budget
 from mta.sizes import parse_bytes
 from mta.stores import MemoryStore
-from test_stored_rolling import retried
+from test_stored_rolling import retried, tracked
 
 AGGS = {
     "s": agg.sum("x"), "m": agg.max("x"), "v": agg.std("x"), "f": agg.sum("x", numerics="fast"),
@@ -34,7 +34,7 @@ def same(got, want):
 def test_keys_hold_no_more_than_memory_together():
     rng, spec = np.random.default_rng(0), mta.rolling(1_000, by="k").agg(**BASIC)
     memory, held = spec.stream(), []
-    with spec.stream(memory="1MB") as op:
+    with tracked(spec.stream(memory="1MB")) as op:
         for _ in range(30):
             rows = rows_of(rng, 2_000, 30)
             same(op.push(rows), memory.push(rows))
@@ -49,7 +49,7 @@ def test_keys_that_come_one_after_the_other():
     """The first ones had more room than there is for each in the end."""
     rng, spec = np.random.default_rng(1), mta.rolling(2_000, by="k").agg(**BASIC)
     memory, held = spec.stream(), []
-    with spec.stream(memory="1MB") as op:
+    with tracked(spec.stream(memory="1MB")) as op:
         for key in range(24):
             for at in (0, key // 2):
                 rows = {**rows_of(rng, 1_500, 1), "k": np.full(1_500, max(at, key * (at == 0)))}
@@ -61,7 +61,7 @@ def test_keys_that_come_one_after_the_other():
 def test_too_many_keys_are_told():
     rng, spec = np.random.default_rng(2), mta.rolling(100, by="k").agg(s=agg.sum("x"))
     memory = spec.stream()
-    with spec.stream(memory="64KB") as op:
+    with tracked(spec.stream(memory="64KB")) as op:
         for _ in range(5):
             rows = rows_of(rng, 6_000, 50)
             same(op.push(rows), memory.push(rows))
@@ -87,7 +87,7 @@ TIGHT = {"memory": "280KB", "block": 1024}
 def test_a_store_that_fails_as_keys_give_back(failing, seed, draws):
     rng, memory = np.random.default_rng(seed), SPEC.stream()
     store = FailingStore(before=failing)
-    op = retried(lambda: SPEC.stream(store=store, **TIGHT), plain=True)
+    op = retried(lambda: tracked(SPEC.stream(store=store, **TIGHT)), plain=True)
     for n in draws.draw(st.lists(st.integers(1, 700), min_size=2, max_size=8)):
         rows = rows_of(rng, n, 6)
         same(retried(op.push, rows, plain=True), memory.push(rows))
@@ -99,7 +99,7 @@ def test_a_store_that_fails_as_keys_give_back(failing, seed, draws):
 @settings(max_examples=15)
 def test_a_crash_after_keys_have_given_back(seed, draws):
     rng, memory, store = np.random.default_rng(seed), SPEC.stream(), MemoryStore()
-    op = SPEC.stream(store=store, **TIGHT)
+    op = tracked(SPEC.stream(store=store, **TIGHT))
     for n in draws.draw(st.lists(st.integers(1, 700), min_size=2, max_size=8)):
         rows = rows_of(rng, n, 6)
         same(op.push(rows), memory.push(rows))
@@ -108,7 +108,7 @@ def test_a_crash_after_keys_have_given_back(seed, draws):
             saved = dict(store._values)
             op.push(rows_of(rng, n, 6))  # gets lost
             store._values = {**store._values, **saved}
-            op = SPEC.stream(store=store, **TIGHT)
+            op = tracked(SPEC.stream(store=store, **TIGHT))
 
 
 class Held:

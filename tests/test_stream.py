@@ -51,7 +51,7 @@ def pushed(spec, columns, kind, cuts, save=False):
 def tracks_at(cost):
     """Keys get a track at other numbers of rows: as if it cost so much (0: with their first)."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mta.keyed.TRACK", cost)
+        patch.setattr("mta.pool_room.TRACK", cost)
         yield
 
 

@@ -127,7 +127,7 @@ def test_long_disorder_to_the_last_bit(size, by, delay):
 
 def test_keys_whose_kernels_were_let_go_of_go_on_to_the_last_bit(monkeypatch):
     monkeypatch.setattr("mta.keyed.AWAKE", 3)
-    monkeypatch.setattr("mta.keyed.TRACK", 0)  # all keys get one
+    monkeypatch.setattr("mta.pool_room.TRACK", 0)  # all keys get one
     rng = np.random.default_rng(9)
     n = 3000
     frame = pd.DataFrame({"t": np.arange(n) + rng.integers(0, 50, n), "k": rng.integers(0, 9, n)})
