@@ -33,8 +33,8 @@ from mta.rows import Chunk, KeptRows, Mask
 from mta.slider import AnswerOverflowError, RawAnswers, Slider
 from mta.specs import Rolling
 
-_FEW = 8  # where memory is short, when there are more than one for so many that are not
 _SPARE = 1024  # places of rows that are gone are given back when there are more than this
+_FEW = 4  # or, before more room is made for rows, than one for so many that are not
 
 
 class Runs(NamedTuple):
@@ -303,6 +303,8 @@ class Pool:
         if gone == self.live:
             self._keep_rows(NO_ROWS)
         self.live += int(fields["kept"].sum()) - gone
+        if self._is_full(step.chunk.rows):
+            self._compact()
         fields["begin"] += self.rows.end
         fields["open"] += len(self.arrivals)
         self.rows.append(step.chunk)
@@ -341,11 +343,21 @@ class Pool:
         """How many rows without an answer each waiting key has."""
         return self.of("received", self.waiting) - self.of("answered", self.waiting)
 
-    def thin_out(self) -> None:
-        """Hold no places of rows that are gone, where these are not few beside the others."""
+    def _is_full(self, more: int) -> bool:
+        """There is no room for so many rows more."""
+        vectors = self.rows.vectors()
+        here = vectors[0].nbytes // vectors[0].view().itemsize if vectors else self.rows.end + more
+        return self.rows.end + more > here
+
+    def _compact(self) -> None:
+        """Give back the places of rows that are gone, where these are not few beside the others."""
         self._give_back(self.live // _FEW - self.live)
+
+    def thin_out(self) -> None:
+        """Hold little more than the rows that are kept."""
+        self._compact()
         for vector in [*self.rows.vectors(), *self.vectors(True)]:
-            vector.shrink(1)
+            vector.shrink(2)
 
     @property
     def row_bytes(self) -> int:
