@@ -38,12 +38,13 @@ class PoolRoom:
     budget : of all keys
     fast : a key with more rows than this is faster with a track
     track : bytes that a track needs in any case
+    counted : of each row, bytes in which a track is to count its values (else it is slow)
 
     Cost: O(keys at hand) a call; O(keys) where memory is short.
     """
 
-    def __init__(self, budget: Budget, fast: int, track: int) -> None:
-        self.budget, self.fast, self.track = budget, fast, track
+    def __init__(self, budget: Budget, fast: int, track: int, counted: int = 0) -> None:
+        self.budget, self.fast, self.track, self.counted = budget, fast, track, counted
         self.pool: Pool | None = None  # when there are keys
         self.leaving = 0  # keys, by the last call
         self._copied = 0  # rows, since places were given back
@@ -77,7 +78,11 @@ class PoolRoom:
     def _to_be_fast(self, pool: Pool, room: int) -> Ints:
         fed = pool.fed
         long = fed[pool.of("kept", fed) > self.fast]
-        return self._longest(pool, long)[: room // self.track] if len(long) else NO_ROWS
+        if not len(long):
+            return NO_ROWS
+        long = self._longest(pool, long)
+        needed = np.cumsum(self.track + self.counted * pool.of("kept", long))
+        return long[: int(needed.searchsorted(room, "right"))]
 
     def _to_save(self, pool: Pool, over: int) -> Ints:
         """Keys whose rows are more than their tracks would be, until that is so many bytes."""

@@ -31,6 +31,8 @@ LEAST_BLOCK = 2048
 # Of each key: the rows that are filling a block, the block that was filled last, and the two in
 # which its window begins.
 BLOCKS_OF_A_KEY = 4
+SLOW, SLOW_COUNTS = 2, 8  # times as long as in memory a push to a key takes, about; with counts
+COUNTED = 64  # bytes for a value that is counted in memory, and as many again as there is room for
 _BEHIND = 4  # blocks that wait to be written; more of them, where they are less than
 _SHARE_BEHIND = 8  # this share of the memory
 
@@ -169,8 +171,10 @@ class Spill:
 
     def room_of(self, plan: Plan) -> PoolRoom:
         """What a pool of keys may hold."""
-        track = OBJECTS + 2 * LEAST_BLOCK + count_logs(plan) * LEAST_MEMORY
-        return PoolRoom(self.budget, rows_for_a_track(plan), track)
+        logs = count_logs(plan)
+        track = OBJECTS + 2 * LEAST_BLOCK + logs * LEAST_MEMORY
+        fast = rows_for_a_track(plan) * (SLOW_COUNTS if logs else SLOW)
+        return PoolRoom(self.budget, fast, track, logs * COUNTED)
 
     def logs_of(self, serial: int, keys: int | None, window: int = 0) -> Logs:
         """Those of a key and a window; arguments as those of `maker`."""

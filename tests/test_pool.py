@@ -157,10 +157,10 @@ def test_a_key_that_has_come_since_the_last_answer_is_in_a_snapshot():
 @pytest.mark.parametrize("window", [12, 20, 40])
 def test_sketches_are_cut_where_a_batch_cuts_them(window):
     spec = mta.rolling(window, by="k").agg(q=agg.approx_quantile("x", 0.5, k=8))
-    rng, got = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
     data = {"k": rng.integers(0, 6, 2000), "x": rng.normal(size=2000)}
     op = spec.stream()
     with tracks_at(10**9):  # all keys stay in the pool
-        for start in range(0, 2000, 100):
-            got.append(op.push({n: c[start : start + 100] for n, c in data.items()})["q"])
+        parts = [{n: c[at : at + 100] for n, c in data.items()} for at in range(0, 2000, 100)]
+        got = [op.push(part)["q"] for part in parts]
     assert np.concatenate(got).tobytes() == spec(data)["q"].tobytes()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import stored_keys_child
 from store_child import opened
 from stored_stream_child import SPECS, STEP, rows, stream
 from test_stores_killed import killed_often
@@ -37,6 +38,27 @@ def assert_same(got, received):
         want = memory.push(rows(received, received + MORE))
         for name in want:
             assert got_bits(answers[name]) == got_bits(want[name])
+
+
+@pytest.mark.parametrize("kind", ["files", "lmdb"])
+def test_killed_while_keys_leave_the_pool(kind, tmp_path):
+    killed_often(kind, tmp_path, 4, check_keys, CHILD.with_name("stored_keys_child.py"))
+
+
+def check_keys(kind: str, where: str, flushed: int) -> int:
+    """The same of many keys: one has a track, the others are in the pool."""
+    made = stored_keys_child.rows
+    with opened(kind, where) as store:
+        op, memory = stored_keys_child.stream(store), SPECS[0].stream()
+        received = op.received
+        assert received >= flushed
+        if received:
+            assert list(op.keyed.tracks) == [0]
+        memory.push(made(0, received))
+        rows = made(received, received + MORE)
+        got, want = op.push(rows), memory.push(rows)
+        assert {n: got_bits(got[n]) for n in want} == {n: got_bits(want[n]) for n in want}
+    return received
 
 
 def got_bits(values):

@@ -1,0 +1,38 @@
+"""A process that the tests kill: one of its keys has a track, the others share a pool."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from store_child import opened
+from stored_stream_child import SPECS, STEP
+from stored_stream_child import rows as rows_of_three
+
+MANY = 40
+
+
+def rows(start: int, stop: int) -> dict[str, np.ndarray]:
+    """The rows [start, stop); every other one is of key 0."""
+    number = np.arange(start, stop)
+    return {**rows_of_three(start, stop), "k": np.where(number % 2, 0, number % 62)}
+
+
+def stream(store):
+    op = SPECS[0].stream(memory="1MB", store=store, block=700)
+    op.room.fast, op.room.track = MANY, 1
+    return op
+
+
+def main(kind: str, where: str) -> None:
+    op = stream(opened(kind, where))
+    while True:
+        for _ in range(1 + op.received % 5):
+            op.push(rows(op.received, op.received + STEP))
+        op.flush()
+        print(op.received, flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
