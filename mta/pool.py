@@ -115,6 +115,7 @@ class Pool:
         self._columns = list(self.fields.values())
         self.marks: list[Ints] | None = None  # of every kernel, a row a key
         self.waiting = NO_ROWS  # the keys with rows without an answer
+        self._idle_marks = np.ones(0, np.bool_)  # of every key: a call has no rows of it
         self.live = 0  # rows that are kept
         self.fed = NO_ROWS  # the keys that the last `settle` was about
         self.step: Step | None = None
@@ -203,10 +204,15 @@ class Pool:
 
     def _idle(self, keys: Ints) -> Ints:
         """The keys that wait, but for these."""
-        waiting = self.waiting
-        if len(waiting) and len(keys):
-            waiting = np.setdiff1d(waiting, keys, assume_unique=True)
-        return waiting
+        waiting, idle = self.waiting, self._idle_marks
+        if not len(waiting) or not len(keys):
+            return waiting
+        if len(idle) < len(self):
+            idle = self._idle_marks = np.ones(2 * len(self), np.bool_)
+        idle[keys] = False
+        found: Ints = waiting[idle[waiting]]
+        idle[keys] = True
+        return found
 
     def _windows(
         self, before: dict[str, Ints], runs: Runs, shift: Ints, times: Ints, now: int | None,

@@ -19,6 +19,8 @@ STATE_ROWS = {
 }  # fmt: skip
 # Places are given back after one for so many rows of the pool has been copied.
 _OFTEN = 8
+# The budget is told after one for so many rows of the pool, and of so many more.
+_NOTED, _AT_LEAST = 16, 1024
 # Of rows on a store this share is in memory, in blocks.
 BLOCKS_OF_ROWS = 4
 
@@ -48,6 +50,7 @@ class PoolRoom:
         self.pool: Pool | None = None  # when there are keys
         self.leaving = 0  # keys, by the last call
         self._copied = 0  # rows, since places were given back
+        self._unnoted = 0  # likewise, since the budget was told
 
     def sizes(self) -> tuple[int, int]:
         """Bytes held, and those of them that can't be given back."""
@@ -61,6 +64,7 @@ class PoolRoom:
 
     def note(self) -> None:
         """Rows have come or left."""
+        self._unnoted = 0
         if self.sizes()[0] > self.budget.room_of(self):
             self.give_back()
         self.budget.note(self)
@@ -68,8 +72,11 @@ class PoolRoom:
     def choose(self) -> Ints:
         """The keys that are to leave, after a call: those with most rows first."""
         assert self.pool is not None
-        self._copied += int(self.pool.of("kept", self.pool.fed).sum())
-        self.note()
+        copied = int(self.pool.of("kept", self.pool.fed).sum())
+        self._copied += copied
+        self._unnoted += copied
+        if _NOTED * self._unnoted >= self.pool.live + _AT_LEAST:
+            self.note()
         over = -self.budget.room
         chosen = self._to_be_fast(self.pool, -over) if over <= 0 else self._to_save(self.pool, over)
         self.leaving = len(chosen)
