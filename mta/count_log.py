@@ -22,6 +22,7 @@ import numpy as np
 from mta._crc import crc32
 from mta.engine import Ints
 from mta.errors import DamageError
+from mta.item_log import ItemLog
 from mta.stores import Store
 
 _MAGIC = b"MTAC"
@@ -359,9 +360,20 @@ class Logs:
     note_due: Callable[[], None]
     leave: Callable[[Logs], None]
     live: dict[int, CountLog] = field(default_factory=dict)
+    items: dict[int, ItemLog] = field(default_factory=dict)
 
-    def __iter__(self) -> Iterator[CountLog]:
-        return iter(self.live.values())
+    def __iter__(self) -> Iterator[CountLog | ItemLog]:
+        yield from self.live.values()
+        yield from self.items.values()
+
+    def items_of(self, number: int) -> ItemLog:
+        """One for items."""
+        log = self.items.get(number)
+        if log is None:
+            memory = max(self.memory, LEAST_MEMORY)
+            name = f"{self.name}.items{number}"
+            log = self.items[number] = ItemLog(self.store, name, memory, self.note_due)
+        return log
 
     def open(self, number: int) -> tuple[CountLog, int]:
         """One, with no keys, and how much memory there is beside it."""

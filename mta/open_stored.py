@@ -21,10 +21,8 @@ from mta._partials import Layout, Partials
 from mta._totals import Totals, keys_of
 from mta.buckets import edge_answers, window_edges
 from mta.engine import Ints
-from mta.errors import DataError
-from mta.frames import Answer, Frame
+from mta.frames import Answer, Column, Frame
 from mta.front_back import Extremes, FrontBack, Pieces, turn
-from mta.kernels import Columns
 from mta.open_windows import OpenWindows, Revisions, WindowAxis
 from mta.pane_records import PaneRecords, PaneTable, RowRecords, codes_of, partials_in
 from mta.pane_rows import PaneRows, Prepared
@@ -39,8 +37,17 @@ from mta.shelf import AT, Renames, Shelf
 from mta.stored_answers import Answered, StoredAnswers
 from mta.stored_cuts import CutWindow
 from mta.stored_folds import Folds, Parts
-from mta.stored_kinds import SEQ, TS, WindowLists, columns_of, settled_plan, summed_plan
-from mta.stored_place import Place
+from mta.stored_kinds import (
+    SEQ,
+    TS,
+    WindowLists,
+    columns_of,
+    merges,
+    settled_plan,
+    summed_plan,
+)
+from mta.stored_place import Place, blocks_needed
+from mta.stored_values import StoredValues
 from mta.to_shelf import ToShelf
 
 # So many partials are in the cache, and so many windows are looked at in one go, at most.
@@ -106,6 +113,7 @@ class StoredPanes(PaneRows, OpenWindows):
         self.newest: int | None = None  # the last bucket of all
         self.closed_to = NEVER  # windows complete by then have been answered
         self.made: list[list[Answer]] = []  # answers, as long as there are more to come with them
+        self.low = NEVER  # the first pane of the window that was answered last
         self.alive = 0
         self.numbered = 0  # rows that have come
         self.stale: list[str] = []  # names of shelves that are no more
@@ -117,19 +125,26 @@ class StoredPanes(PaneRows, OpenWindows):
             self.measures.counts[source] = len(self.specs)
             self.specs.append(("values", 0, number, "", ""))
         feeds, inputs = len(self.measures.feeds), len(self.measures.inputs)
-        self.layout, self.folds = Layout(self.specs, feeds), Folds(plan, self.types)
+        blocks = self.place.memory // self.place.block - blocks_needed(plan) + 4
+        self.log_blocks = blocks // 2 if any(map(merges, plan.states)) else 0
+        self.values = StoredValues(
+            plan, self.types, self.frame, self.place.store, self.place.name,
+            self.log_blocks * self.place.block, self._note_due,
+        )  # fmt: skip
+        self.layout, self.folds = Layout(self.specs, feeds), Folds(plan, self.values.types)
         self.partials = PaneRecords(self.layout, feeds, inputs, self.folds)
         self.rows = RowRecords(self.layout, feeds, inputs, self.folds, columns_of(plan))
         self.records = self.rows if self.stored_plan == "1W" else self.partials
-        self.answers = StoredAnswers(
-            plan, self.measures, self.types, self.frame, self.folds, self.place
-        )
+        self.answers = StoredAnswers(plan, self.measures, self.values, self.folds, self.place)
+
+    def _note_due(self) -> None:
+        self.shelf.overdue = True
 
     def _open_shelf(self, generation: int, told: list[bytes] | None = None) -> Shelf:
         return Shelf(
             self.records.columns, self.place.store, f"{self.place.name}~rows{generation}",
-            pool=self.place.memory // self.place.block - len(self.stacks), block=self.place.block,
-            told=told,
+            pool=self.place.memory // self.place.block - len(self.stacks) - self.log_blocks,
+            block=self.place.block, told=told,
         )  # fmt: skip
 
     @property
@@ -159,32 +174,19 @@ class StoredPanes(PaneRows, OpenWindows):
             elif name == SEQ:
                 more[name] = np.arange(self.numbered, self.numbered + len(ts))
             else:
-                column = fitted(frame.column(name[2:]), self.types[name[2:]], frame)
-                assert column.values is not None
-                more[name] = np.ascontiguousarray(column.values).view(np.int64)
+                more[name] = self.values.cells(self._fitted(name[2:], frame), frame, rows.buckets)
+        for name in self.values.logs:
+            self.values.log(name, self._fitted(name, frame), frame, rows.buckets)
         self.numbered += len(ts)
         return replace(rows, more=more)
 
+    def _fitted(self, name: str, frame: Frame) -> Column:
+        return fitted(frame.column(name), self.types[name], frame)
+
     def read_rows(self, frame: Frame, ts: Ints) -> Prepared:
-        self._check_values({name: frame.column(name) for name in self.plan.columns})
-        return super().read_rows(frame, ts)
-
-    def _check_values(self, columns: Columns) -> None:
-        """Refuse values that can't be kept on a store.
-
-        Raises
-        ------
-        DataError
-            An aggregate is of values that have no 8 bytes.
-        """
-        answers = self.answers
-        for output in [*answers.sorted.outputs, *answers.cut.outputs, *self.folds.outputs]:
-            for name in output.aggregate.columns:
-                if columns[name].kind == "other":
-                    raise DataError(
-                        f"memory: {output.name}: {output.aggregate!r} can't be kept on a store: "
-                        f"column {name!r} is {columns[name].dtype}, whose values have no 8 bytes"
-                    )
+        rows = super().read_rows(frame, ts)
+        self.coders.forget_all()  # they have told what is wrong; values have codes of their own
+        return rows
 
     def add(self, rows: Prepared, at: Ints) -> None:
         if not len(at):
@@ -241,6 +243,7 @@ class StoredPanes(PaneRows, OpenWindows):
         """Answer these windows, which come after all before."""
         start, end = window_edges(extents, wid)
         if self.single:
+            self.low = int(start[-1])
             made = self.fresh.panes.close(start, end)
             parts = self.fresh.folded.beside(start[made.places], made.codes)
             folded = self.answers.fold(made, parts, wid)
@@ -332,6 +335,7 @@ class StoredPanes(PaneRows, OpenWindows):
         self._seal(high)
         if self.endless:
             return
+        self.low = low
         self._expire(low)
         used_up = [stack for stack in self.stacks if stack.is_used_up(low)]
         if used_up:
@@ -427,6 +431,7 @@ class StoredPanes(PaneRows, OpenWindows):
             self._put_in_place(self.behind)
         if len(self.groups) > 2 * self.alive + _FEW_GROUPS:
             self._forget_groups()
+        self.values.tidy(self.low)
 
     def _put_in_place(self, behind: Behind) -> None:
         """Write all panes inside anew, with what came behind among them.
@@ -511,6 +516,7 @@ class StoredPanes(PaneRows, OpenWindows):
 
     def save(self) -> None:
         """Write what belongs to the header, and have the store forget what no header names."""
+        self.values.save(self.place.store)
         self.saved = self.shelf.save()
         for stack in self.stacks:
             stack.free()
@@ -527,7 +533,7 @@ class StoredPanes(PaneRows, OpenWindows):
     @property
     def _held(self) -> list[Any]:
         """What is held in memory in any case."""
-        return [self.fresh, self.groups, self.totals, self.renames, self.out]
+        return [self.fresh, self.groups, self.totals, self.renames, self.out, self.values]
 
     def state(self) -> dict[str, int]:
         partials, rows = self.fresh.panes.held

@@ -23,7 +23,8 @@ from mta.engine import Ints, Ticks
 from mta.errors import StoreError
 from mta.frames import Column
 from mta.kernels import Columns, answer_room
-from mta.paged_kernels import COUNTING, Paged, make_paged_kernel
+from mta.logged_columns import LoggedColumns
+from mta.paged_kernels import COUNTING, Paged, make_paged_kernel, sketch_feeds
 from mta.paged_rows import MakeRepository, PagedRows, Told
 from mta.plan import Input, Plan
 from mta.push import EVER
@@ -159,6 +160,7 @@ class PagedTrack(Track):
         reach = min((ticks.range or 0) + ticks.lag, _GREATEST)
         self._back = reach - (not self.sides[0])
         self.coded = CodedValues()
+        self.logged = LoggedColumns(sketch_feeds(plan), logs)
         self.entered = 0  # the row up to which kernels have had rows
         self._begun: Place | None = None  # where kernels stood that are yet to be gone on from
         self._stored: PagedRows | None = None  # made when the types of the columns are known
@@ -190,7 +192,7 @@ class PagedTrack(Track):
         if self._stored is None:
             return OBJECTS, OBJECTS
         least = OBJECTS + self._stored.tail_bytes + (self.coded.nbytes if self.has_codes else 0)
-        partials = 0
+        partials = self.logged.nbytes if self.has_codes else 0
         for kernel in self._kernels:
             least += kernel.__sizeof__()
             partials += kernel.nbytes
@@ -242,7 +244,7 @@ class PagedTrack(Track):
     ) -> Windows:
         """As of every track; but where windows begin among the rows that are stored is found once
         they are answered."""
-        chunk = self.coded.chunk(chunk)
+        chunk = self.logged.chunk(self.coded.chunk(chunk))
         front = self.lo
         self.lo = max(front, self.rows.first)
         windows = super().take(ts, chunk, final, known, picked)
@@ -357,6 +359,8 @@ class PagedTrack(Track):
         self._resting = sum(kernel.nbytes for kernel in self._kernels)
         try:
             self.stored.thin_out()
+            if self.has_codes:
+                self.logged.thin_out()
         except StoreError as error:
             self.failure = error
 
@@ -376,6 +380,7 @@ class PagedTrack(Track):
             self.picked.drop_to(self.answered)
         self.failure = None
         try:
+            self._log_items()
             self._go_on()
             self.stored.take_in(min(self.entered, self.answered - 1))
             self._let_go()
@@ -391,8 +396,12 @@ class PagedTrack(Track):
                 self._let_go_of_call()
             self._budget.note(self)
 
+    def _log_items(self) -> None:
+        self.logged.take_in(self.rows)
+
     def _let_go(self) -> None:
         self.stored.let_go(self.lo)
+        self.logged.let_go(self.stored.repository.front)
 
     def forget(self) -> None:
         if self._stored is not None:
@@ -429,6 +438,7 @@ class PagedTrack(Track):
         parts.append(str(self.entered).encode())
         if self.has_codes:
             parts += self.coded.to_parts(self.rows.frame)
+            parts += self.logged.to_parts()
         for kernel in self._kernels_awake():
             parts += kernel.to_parts()
         for log in self._logs:
@@ -455,6 +465,7 @@ class PagedTrack(Track):
         self.entered = int(next(parts))
         if self.has_codes:
             self.coded.fill(parts, self.rows.frame)
+            self.logged.fill(parts)
         self.rows.adopt(self.coded.types(self.rows.columns()), self.rows.frame)
         for kernel in self._kernels_awake():
             kernel.fill(next(parts), next(parts))

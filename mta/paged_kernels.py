@@ -24,7 +24,7 @@ from mta._user import CompiledUserKernel, PythonUserKernel
 from mta.errors import SpecError
 from mta.kernels import Columns, make_kernel, wanted_ranks, wanted_tallies
 from mta.paged_sketches import PagedSketches
-from mta.plan import Output, Plan, State
+from mta.plan import Feed, Output, Plan, State
 from mta.specs import Rolling
 
 _HALVES = ("powers", "pairs", "weighted", "products", "runs")
@@ -53,8 +53,14 @@ def page_bytes(plan: Plan) -> int:
 
 
 def count_logs(plan: Plan) -> int:
-    """How many logs of counts a key has."""
-    return sum(state.name in _COUNTED for state in plan.states)
+    """How many logs of counts, and of items, a key has."""
+    return sum(state.name in _COUNTED for state in plan.states) + len(sketch_feeds(plan))
+
+
+def sketch_feeds(plan: Plan) -> list[Feed]:
+    """The feeds whose items have logs: sketches are large, and none is like another."""
+    feeds = dict.fromkeys(feed for state in plan.states for feed in state.feeds)
+    return [feed for feed in feeds if feed.takes_sketches]
 
 
 def check_spillable(spec: Rolling, plan: Plan) -> None:
@@ -67,10 +73,6 @@ def check_spillable(spec: Rolling, plan: Plan) -> None:
     """
     if spec.lateness is not None and spec.lateness.mode == "revise":
         raise SpecError("memory: late rows that revise are put between rows that a store has")
-    for output in plan.outputs:
-        if output.state is not None and output.state.sketch is not None and output.aggregate.merge:
-            shown = f"memory: {output.name} = {output.aggregate!r}"
-            raise SpecError(f"{shown}: the bytes of sketches have no place in a block of rows")
 
 
 def make_paged_kernel(

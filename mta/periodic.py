@@ -99,7 +99,7 @@ class Periodic(Streamed):
               for every window, at O(window) reads and writes
             - "auto": what takes less space (``op.explain()`` says how much)
 
-            Neither serves sketches to be merged, nor values without 8 bytes, such as texts.
+            Of texts and bytes the distinct ones in the windows are in memory.
 
         memory : for windows larger than memory (SlideM, 2013): bytes, or text such as "128KB", for
             blocks of open windows; all others are on the store. The answers are the same doubles.

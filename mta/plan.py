@@ -52,6 +52,11 @@ class Feed:
     codes: bool = False
     items: str | SketchOf | None = None
 
+    @property
+    def takes_sketches(self) -> bool:
+        """Whether its values are the bytes of sketches."""
+        return isinstance(self.items, SketchOf)
+
 
 @dataclass(frozen=True)
 class SketchOf:

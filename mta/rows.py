@@ -160,15 +160,31 @@ class Coders:
 
     def chunk(self, frame: Frame, columns: dict[str, Column]) -> Chunk:
         """The rows of a frame."""
-        feeds, valids, items = {}, {}, {}
+        feeds, valids = {}, {}
         for feed in self._feeds:
             feeds[feed] = self._fed(frame, columns[feed.column], feed)
         for source in self._plan.inputs:
             valids[source] = counted_rows(source, columns)
-        for feed in self._coders:
-            if feed.items:
-                items[feed] = self._items(columns[feed.column], feed)
+        items = self.items_of(columns)
         return Chunk(frame.rows, feeds, valids, columns, self._taken, frame, items)
+
+    def items_of(self, columns: dict[str, Column]) -> dict[Feed, Items | None]:
+        """What codes stand for, in columns of these types."""
+        return {
+            feed: self._items(columns[feed.column], feed)
+            for feed in self._coders
+            if feed.items and feed.column in columns
+        }
+
+    def forget_all(self) -> None:
+        """Give codes anew from now on."""
+        for coder in self._coders.values():
+            coder.forget_all_but(np.zeros(0, np.int64))
+
+    def log_sketches(self) -> None:
+        """Those that rows have come with are in logs soon: then they are to be forgotten here."""
+        for coder in self._coders.values():
+            coder.logged = coder.feed.takes_sketches
 
     def share(self, others: Coders) -> None:
         """Give the codes of these, which have the same feeds and more, and forget when they do."""
@@ -203,8 +219,9 @@ class Coders:
         """
         if self._shared:
             return
+        held = sum(rows.end - rows.first for rows in kept)
         for feed, coder in self._coders.items():
-            if len(coder) > 1024 + 2 * sum(rows.end - rows.first for rows in kept):
+            if coder.has_many(held):
                 views = [rows.feed(feed) for rows in kept]
                 coder.forget_all_but(np.concatenate([np.zeros(0, np.int64), *views]))
 
@@ -238,6 +255,13 @@ class Coder:
         self.known: dict[Any, int] = {}
         self.items: dict[int, Any] = {}
         self.next = 0
+        self.logged = False
+        self._left = 0  # values when some were forgotten last
+
+    def has_many(self, rows: int) -> bool:
+        """Whether most values may be forgotten where so many rows are held; where logs have those
+        of rows, only few are needed here."""
+        return len(self) > (16 + 2 * self._left if self.logged else 1024 + 2 * rows)
 
     def __len__(self) -> int:
         return len(self.known)
@@ -289,6 +313,7 @@ class Coder:
         self.known = {value: n for value, n in self.known.items() if n in numbers}
         for number in self.items.keys() - numbers:
             del self.items[number]
+        self._left = len(self)
 
 
 class KeptRows:
@@ -395,9 +420,14 @@ class KeptRows:
             column.take_back(rows)
         self.end -= rows
 
-    def adopt(self, columns: dict[str, Column], frame: Frame) -> None:
-        """Take the types of these columns, and the kind of their frame, where no chunk has come."""
+    def adopt(
+        self, columns: dict[str, Column], frame: Frame,
+        items: dict[Feed, Items | None] | None = None,
+    ) -> None:  # fmt: skip
+        """Take the types of these columns, the kind of their frame, and what codes stand for, where
+        no chunk has come."""
         self._columns, self.frame = columns, frame
+        self._items = self._items if items is None else items
 
     def drop_to(self, row: int) -> None:
         """Let go of the rows before this number."""

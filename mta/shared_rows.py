@@ -121,9 +121,13 @@ class FollowingTrack(PagedTrack):
         make: MakeRepository = none
         super().__init__(spec, plan, ticks, make, lambda repository: None, logs, counters, budget)
         self._carrier, self._window = carrier, window
-        self.coded = carrier.coded
+        self.coded, self.logged = carrier.coded, carrier.logged
 
     has_codes = False
+
+    def _log_items(self) -> None:
+        """The carrier has done so: only say which items those of the rows are."""
+        self.logged.tell(self.rows)
 
     def _make_stored(self, told: Told | None) -> PagedRows:
         timed = not self.over_rows

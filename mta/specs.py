@@ -379,7 +379,8 @@ class Rolling(Streamed):
             held beside that. Not in it: the distinct texts or bytes in the window, and what a store
             of files knows of its blocks, some 150 bytes each. Quantiles, ``top_k``, ``mode``,
             ``count_distinct`` and ``most_common`` have three quarters of it (8 KB a key at least)
-            for counts by value, most of which are on the store too. Answers are the same doubles.
+            for counts by value, most of which are on the store too; so have sketches to be merged.
+            Answers are the same doubles.
         store : where the rows are then, a URL for ``mta.stores.open_store`` or a
             ``mta.stores.Store``; None: in files, gone with the stream. Where it has a stream of
             this name already, that goes on as it was at the last ``op.flush()``, after
@@ -392,8 +393,7 @@ class Rolling(Streamed):
         SnapshotError
             `state`, or what the store has under this name, is damaged, or of another spec.
         SpecError
-            Windows of these aggregates, or late rows that revise, can't be larger than memory; or
-            there is too little of it.
+            Late rows that revise have no windows larger than memory; or there is too little of it.
 
         Examples
         --------

@@ -15,7 +15,7 @@ from mta.budget import Budget
 from mta.count_log import LEAST_MEMORY, Logs
 from mta.errors import SpecError
 from mta.paged import OBJECTS
-from mta.paged_kernels import count_logs
+from mta.paged_kernels import count_logs, sketch_feeds
 from mta.paged_rows import MakeRepository, Told
 from mta.plan import Plan
 from mta.pool_room import BLOCKS_OF_ROWS, PoolRoom, rows_for_a_track
@@ -169,8 +169,10 @@ class Spill:
         self.live.remove(repository)
         del self._opened[repository]
 
-    def room_of(self, plan: Plan) -> PoolRoom:
-        """What a pool of keys may hold."""
+    def room_of(self, plan: Plan) -> PoolRoom | None:
+        """What a pool of keys may hold; None: the sketches that they take are not to be in memory."""
+        if sketch_feeds(plan):
+            return None
         logs = count_logs(plan)
         track = OBJECTS + 2 * LEAST_BLOCK + logs * LEAST_MEMORY
         fast = rows_for_a_track(plan) * (SLOW_COUNTS if logs else SLOW)

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from mta._partials import Partials
 from mta.engine import Ints
-from mta.frames import Answer, Frame
-from mta.kernels import Columns
+from mta.frames import Answer
 from mta.pane_answers import Measures, PaneAnswers
 from mta.plan import Input, Output, Plan, State
 from mta.rows_inside import RowsInside
@@ -23,6 +22,7 @@ from mta.stored_folds import Folds, Parts
 from mta.stored_holistic import SortedAnswers
 from mta.stored_kinds import WindowLists, summed_plan
 from mta.stored_place import Place
+from mta.stored_values import StoredValues
 
 
 @dataclass
@@ -41,16 +41,15 @@ class Answered:
 class StoredAnswers:
     """The answers of a plan: those that are summed, folded, and found in all rows of a window.
 
-    frame : of the kind of frame that is pushed; place : where rows are sorted
+    values : of the columns; place : where rows are sorted
     """
 
     def __init__(
-        self, plan: Plan, measures: Measures, types: Columns, frame: Frame, folds: Folds,
-        place: Place,
-    ) -> None:  # fmt: skip
-        self.plan, self.measures, self.types = plan, measures, types
-        self.folds, self.place = folds, place
-        self.sorted, self.cut = SortedAnswers(plan, types), CutAnswers(plan, types, frame)
+        self, plan: Plan, measures: Measures, values: StoredValues, folds: Folds, place: Place
+    ) -> None:
+        self.plan, self.measures, self.types = plan, measures, values.types
+        self.folds, self.values, self.place = folds, values, place
+        self.sorted, self.cut = SortedAnswers(plan, self.types), CutAnswers(plan, values)
         self.summed = summed_plan(plan)
 
     @property
@@ -141,7 +140,8 @@ class StoredAnswers:
             made[output.name] = self._sorted_column(output, pieces)
         if self.cut.states:
             made |= self.cut.answers([piece.cut for piece in pieces if piece.cut is not None])
-        return [*shown(wid, codes), *(made[output.name] for output in self.plan.outputs)]
+        outputs = [self.values.decoded(made[output.name]) for output in self.plan.outputs]
+        return [*shown(wid, codes), *outputs]
 
     def _sorted_column(self, output: Output, pieces: list[Answered]) -> Answer:
         full = [piece for piece in pieces if len(piece.made)]

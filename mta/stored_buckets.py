@@ -361,6 +361,7 @@ def _forget_others(stream: StoredBucketStream) -> None:
     if isinstance(held, StoredPanes):
         names |= {f"{held.shelf.name}/".encode()}
         names |= {f"{each.stack.name}/".encode() for each in held.stacks}
+        names |= {f"{log.name}/".encode() for log in held.values.logs.values()}
     every = store.keys(f"{stream.place.name}~".encode())
     store.delete_many([key for key in every if not key.startswith(tuple(names))])
 

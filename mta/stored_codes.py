@@ -21,7 +21,7 @@ class StoredCodes:
         self.first, self.end = rows.repository.front, rows.end
 
     def feed(self, feed: Feed) -> NDArray[Any]:
-        """Every code once.
+        """Every code once, but of sketches: what a store has of these are items of a log.
 
         Cost: a read for each block that is not in memory.
 
@@ -30,6 +30,8 @@ class StoredCodes:
         StoreError
             One could not be read.
         """
+        if feed.takes_sketches:
+            return np.zeros(0, np.int64)
         return self._codes(self._rows.names.feeds[feed])
 
     def of_taken(self, column: str) -> NDArray[np.int64]:

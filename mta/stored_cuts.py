@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from mta._bounds import GivenBounds
 from mta._paged import GivenCounter
+from mta._sketch_kernel import Items
 from mta.engine import Ints
-from mta.frames import Answer, Column, Frame
-from mta.kernels import Columns
+from mta.frames import Answer, Column
 from mta.paged_kernels import Paged, make_paged_kernel
 from mta.plan import Feed, Input, Plan, State
 from mta.row_blocks import Arrays
@@ -27,6 +27,7 @@ from mta.shelf import AT
 from mta.slider import KeyedAnswers, RawAnswers, Slider, reordered
 from mta.sorted_runs import CODE, KEY, PLACE, SortedPages, SortedRuns
 from mta.stored_kinds import SEQ, TS, SomeAnswers, is_cut_for, value_column
+from mta.stored_values import StoredValues
 
 _HEAD = "head"  # for which inputs a row counts
 _NONE = np.zeros(0, np.int64)
@@ -48,17 +49,20 @@ class SortedRows:
     """
 
     def __init__(
-        self, plan: Plan, pages: SortedPages, rows: int, counted: Callable[[Arrays, int], Ints]
-    ) -> None:
+        self, plan: Plan, pages: SortedPages, rows: int, counted: Callable[[Arrays, int], Ints],
+        values: StoredValues,
+    ) -> None:  # fmt: skip
         self.first = rows
         self._plan, self._pages, self._counted = plan, pages, counted
+        self._values = values
 
     def feed(self, feed: Feed) -> NDArray[Any]:
         """Of the rows that are in no page."""
         return _NONE
 
-    def items(self, feed: Feed) -> None:
-        """All values have 8 bytes."""
+    def items(self, feed: Feed) -> Items | None:
+        """What its cells stand for; None: they are values."""
+        return self._values.items(feed)
 
     def valid(self, source: Input) -> Mask | None:
         """As `feed`."""
@@ -73,7 +77,7 @@ class SortedRows:
             first, page = self._pages.read(start)
             if first != at_hand[2]:
                 counted = self._counted(page, number)
-                feeds = [page[value_column(feed.column)] for feed in state.feeds]
+                feeds = [_cells_of(feed, page) for feed in state.feeds]
                 if counted.all():
                     at_hand = feeds, None, first
                 else:
@@ -93,21 +97,22 @@ class SortedRows:
             to = int(np.searchsorted(found, first + len(mine)))
             cells[done:to] = mine[found[done:to] - first]
             done = to
-        assert column.values is not None  # others have been refused
+        assert column.values is not None  # others have codes
         return column._replace(values=cells.view(column.values.dtype), valid=None), at
 
 
 class CutAnswers(SomeAnswers):
     """The answers of some states of a plan over windows whose rows come by pieces.
 
-    frame : of the kind of frame that is pushed
+    values : of the columns
     """
 
-    def __init__(self, plan: Plan, types: Columns, frame: Frame) -> None:
-        super().__init__(plan, types, is_cut_for)
-        self.frame = frame
+    def __init__(self, plan: Plan, values: StoredValues) -> None:
+        super().__init__(plan, values.types, is_cut_for)
+        self.frame, self.known = values.frame, values
         self.mine = Plan(tuple(self.outputs))
-        self.values = tuple(value_column(name) for name in self.mine.columns)
+        read = dict.fromkeys(f.column for s in self.states for f in s.feeds if not f.takes_sketches)
+        self.values = tuple(map(value_column, read))
         self.columns = (CODE, KEY, PLACE, _HEAD, *self.values)  # of rows that are sorted
         self.written = self.read = 0
 
@@ -139,7 +144,7 @@ class CutAnswers(SomeAnswers):
         lo = ends - every
         slider = Slider(self.mine, self.types, make_paged_kernel, GivenCounter)
         pages = runs.pages()
-        rows = SortedRows(self.mine, pages, int(every.sum()), counted)
+        rows = SortedRows(self.mine, pages, int(every.sum()), counted, self.known)
         for state, kernel in slider.kernels.items():
             load = rows.loader(state, self.plan.inputs.index(state.input))
             cast(Paged, kernel).open_pages(pages.bits, load)
@@ -191,3 +196,7 @@ class CutAnswers(SomeAnswers):
         places = [window.places + start for window, start in zip(windows, starts, strict=False)]
         made = whole.answers(self.frame)
         return {answer.name: reordered(answer, np.concatenate(places)) for answer in made}
+
+
+def _cells_of(feed: Feed, page: Arrays) -> Ints:
+    return -1 - page[PLACE] if feed.takes_sketches else page[value_column(feed.column)]

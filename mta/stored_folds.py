@@ -136,7 +136,7 @@ class Folds(SomeAnswers):
         if not output.aggregate.answers_rows:
             return answer_column(output, values, counts)
         like = self.types[output.aggregate.columns[0]]
-        assert like.values is not None  # others have been refused
+        assert like.values is not None  # others have codes
         return answer_column(output, values.view(like.values.dtype), counts, like)
 
 

@@ -54,9 +54,15 @@ def is_ordered_for(state: State) -> bool:
 
 def is_cut_for(state: State | None) -> bool:
     """Whether answers depend on the order of rows, and on where a window is cut in two."""
-    if state is None or (state.sketch is not None and state.sketch.merge):
+    if state is None:
         return False
     return state.name in _CUT or (state.name == "sum" and state.numerics == "fast")
+
+
+def merges(state: State) -> bool:
+    """Whether its values are sketches: these are no column of a record, but items of a log, with
+    the numbers of their rows."""
+    return state.sketch is not None and state.sketch.merge
 
 
 def needs_rows(state: State | None) -> bool:
@@ -89,11 +95,6 @@ def settled_plan(plan: Plan, types: Columns) -> Plan:
 
 def why_not_stored(plan: Plan) -> str | None:
     """Why the aggregates of a plan have no windows on a store; None: they have."""
-    for output in plan.outputs:
-        state = output.state
-        if not (is_summed_for(state) or is_folded_for(state) or needs_rows(state)):
-            shown = f"{output.name}: {output.aggregate!r} merges the bytes of sketches"
-            return f"{shown}, which can't be kept on a store: they have no place in a record"
     if len(plan.inputs) > MOST_INPUTS:
         return f"more than {MOST_INPUTS} different sets of rows are counted"
     return None
@@ -109,7 +110,8 @@ def columns_of(plan: Plan) -> tuple[str, ...]:
     folded = [state for state in plan.states if is_folded_for(state)]
     ordered = [state for state in plan.states if is_sorted_for(state)]
     cut = [state for state in plan.states if is_cut_for(state)]
-    read = [name for state in [*folded, *cut] for name in state.input.columns]
+    valued = [*folded, *(state for state in cut if not merges(state))]
+    read = [name for state in valued for name in state.input.columns]
     read += [state.input.columns[0] for state in ordered]
     names = dict.fromkeys(value_column(name) for name in read)
     by_place = any(

@@ -8,7 +8,7 @@ from mta.errors import SpecError
 from mta.one_batch import OneBatch
 from mta.plan import Plan
 from mta.stored_folds import MOST_WORDS
-from mta.stored_kinds import is_folded_for, needs_rows
+from mta.stored_kinds import is_folded_for, merges, needs_rows
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,11 @@ class Place:
 
 def blocks_needed(plan: Plan) -> int:
     """How many blocks have to be in memory at least: the newest and the oldest one, and where there
-    are extremes, or folded partials, one of what is to be put back of them."""
+    are extremes, or folded partials, one of what is to be put back of them; as many as two for
+    sketches to be merged."""
     extremes = any(state.name in ("min", "max") for state in plan.states)
-    return 2 + extremes + any(map(is_folded_for, plan.states))
+    logs = 2 * any(map(merges, plan.states))
+    return 2 + extremes + any(map(is_folded_for, plan.states)) + logs
 
 
 def least_block(plan: Plan) -> int:

@@ -18,6 +18,7 @@ from mta.budget import Holder
 from mta.engine import Ints
 from mta.errors import DataError, SnapshotError
 from mta.frames import batches_of, open_frame
+from mta.keyed import KeyedWindows
 from mta.paged import Counters, PagedTrack
 from mta.paged_kernels import check_spillable, count_logs, page_bytes
 from mta.plan import Plan
@@ -161,6 +162,7 @@ class StoredRollingStream(OnStore, RollingStream):
     ) -> None:  # fmt: skip
         super().__init__(spec)
         check_spillable(spec, self.plan)
+        self.coders.log_sketches()
         self.paged, self._counters = self._track, Counters()
         self._begin(memory, store, name, block, [self.plan])
 
@@ -203,16 +205,20 @@ class StoredRollingStream(OnStore, RollingStream):
         self.room = self.spill.room_of(self.plan)
 
     def _track(self, number: int, serial: int, kept: range) -> Track:
-        assert self.ticks is not None and self.room is not None
-        keys = None
-        if self.spec.by and self.keyed is not None:
-            keys = len(self.keyed.tracks) + max(self.room.leaving, 1)
+        assert self.ticks is not None
+        keys = None if self.keyed is None or not self.spec.by else self._tracks_soon(self.keyed)
         make = self.spill.maker(serial, keys, kept=kept)
         logs = self.spill.logs_of(serial, keys)
         return PagedTrack(
             self.spec, self.plan, self.ticks, make, self.spill.leave, logs, self._counters,
             self.spill.budget,
         )  # fmt: skip
+
+    def _tracks_soon(self, keyed: KeyedWindows) -> int:
+        """How many keys have one, with those that are getting one."""
+        if self.room is None:
+            return len(keyed.groups)
+        return len(keyed.tracks) + max(self.room.leaving, 1)
 
 
 def tracks_of(stream: RollingStream) -> list[PagedTrack]:

@@ -257,7 +257,7 @@ def _fill_or_adopt(
     """Rows; or only their types, where they come from blocks."""
     assert stream.frame is not None
     if left is None:
-        rows.adopt(stream.types, stream.frame)
+        rows.adopt(stream.types, stream.frame, stream.coders.items_of(stream.types))
     else:
         fill_rows(stream, rows, first, end, left)
 
@@ -294,7 +294,7 @@ def fill_rows(
     )
     for column in rows.values.values():
         _fill_column(column, first, end - first, left)
-    rows.adopt(stream.types, stream.frame)
+    rows.adopt(stream.types, stream.frame, stream.coders.items_of(stream.types))
 
 
 def _fill_column(column: KeptColumn, first: int, kept: int, left: Any) -> None:

@@ -135,6 +135,7 @@ class TogetherStream(OnStore):
         timed = next((spec for spec in specs if not spec.over_rows), specs[0])
         union = Plan(tuple(output for plan in plans for output in plan.outputs))
         self.carrier = CarryingStream(timed, union)
+        self.carrier.coders.log_sketches()
         self.ops = [RollingStream(*pair) for pair in zip(specs, plans, strict=True)]
         self.carrier.paged = self._carry
         for window, op in enumerate(self.ops):

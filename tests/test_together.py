@@ -144,9 +144,6 @@ def test_what_does_not_go_together():
         mta.together(hour, mta.tumbling("1h", on="t").agg(s=agg.sum("x")))
     with pytest.raises(SpecError, match="give it specs"):
         mta.together()
-    merged = mta.rolling("1h", on="t").agg(s=agg.hll_sketch("x", merge=True))
-    with pytest.raises(SpecError, match="the bytes of sketches have no place"):
-        mta.together(hour, merged).stream(memory="1MB")
 
 
 def test_rows_out_of_order_are_an_error_and_not_taken_in():
