@@ -54,7 +54,8 @@ def small(spec, store=None, block=250, name="stream"):
 
 def tracked(op):
     """The same stream, all of whose keys have tracks."""
-    op.room.fast, op.room.track = 0, 1
+    if op.room is not None:
+        op.room.fast, op.room.track = 0, 1
     return op
 
 
