@@ -68,9 +68,7 @@ def trailing(draws):
     spec = engine_spec(draws.draw(rollings(("sum",))))
     beside = {"s": agg.first("s"), "a": agg.approx_count_distinct("s", lg_k=4)}
     every = draws.draw(st.sampled_from([None, None, 2, 3]))
-    # (Keys that share a pool in memory, and are cut, may list equal counts in another order in the
-    # bytes of merged frequent items than one batch does, which is the order here.)
-    aggs = merging(draws, "hqu" if spec.by else "fhqu", **beside)
+    aggs = merging(draws, **beside)
     return replace(spec, aggs=tuple(aggs.items()), every=every)
 
 
