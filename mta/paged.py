@@ -238,6 +238,8 @@ class PagedTrack(Track):
             self.slider, self.entered = None, lo
             raise
         self._begun = None
+        for kernel in self._kernels:  # of what is before the window there are no partials
+            kernel.let_go()
 
     def take(
         self, ts: Ints | None, chunk: Chunk, final: bool, known: int | None, picked: Mask | None

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -188,6 +189,22 @@ def test_keys_with_most_rows_leave_where_memory_is_short():
     assert long
     assert long <= set(range(4))
     assert stats.memory < parse_bytes("768KB", "memory")
+
+
+def test_a_window_of_nulls_leaves_the_pool_and_is_flushed():
+    """It has no split to go on from, and no page: pages before it are not asked for."""
+    spec, store = mta.rolling(5, by="k").agg(s=agg.skew("x"), v=agg.std("x")), MemoryStore()
+    x = pd.array([*np.arange(4990.0), *[None] * 10], "Float64")
+    rows = pd.DataFrame({"k": 1, "x": x})
+    memory, op = spec.stream(), opened(spec, 5, 1, store=store, block=4096)
+    for start in range(0, 5000, 1000):
+        op.room.fast = 10**9 if start < 4000 else 5
+        part = rows[start : start + 1000]
+        pd.testing.assert_frame_equal(op.push(part), memory.push(part))
+    assert list(op.keyed.tracks) == [0]
+    op.flush()
+    op = opened(spec, 5, 1, store=store, block=4096)
+    pd.testing.assert_frame_equal(op.push(rows), memory.push(rows))
 
 
 def test_a_stream_of_one_key_has_a_track_at_once():
