@@ -24,7 +24,7 @@ from mta.errors import StoreError
 from mta.frames import Column
 from mta.kernels import Columns, answer_room
 from mta.logged_columns import LoggedColumns
-from mta.paged_kernels import COUNTING, Paged, make_paged_kernel, sketch_feeds
+from mta.paged_kernels import COUNTING, Paged, make_paged_kernel
 from mta.paged_rows import MakeRepository, PagedRows, Told
 from mta.plan import Input, Plan
 from mta.push import EVER
@@ -160,7 +160,7 @@ class PagedTrack(Track):
         reach = min((ticks.range or 0) + ticks.lag, _GREATEST)
         self._back = reach - (not self.sides[0])
         self.coded = CodedValues()
-        self.logged = LoggedColumns(sketch_feeds(plan), logs)
+        self.logged = LoggedColumns(plan.sketch_feeds, logs)
         self.entered = 0  # the row up to which kernels have had rows
         self._begun: Place | None = None  # where kernels stood that are yet to be gone on from
         self._stored: PagedRows | None = None  # made when the types of the columns are known

@@ -24,7 +24,7 @@ from mta._user import CompiledUserKernel, PythonUserKernel
 from mta.errors import SpecError
 from mta.kernels import Columns, make_kernel, wanted_ranks, wanted_tallies
 from mta.paged_sketches import PagedSketches
-from mta.plan import Feed, Output, Plan, State
+from mta.plan import Output, Plan, State
 from mta.specs import Rolling
 
 _HALVES = ("powers", "pairs", "weighted", "products", "runs")
@@ -54,13 +54,7 @@ def page_bytes(plan: Plan) -> int:
 
 def count_logs(plan: Plan) -> int:
     """How many logs of counts, and of items, a key has."""
-    return sum(state.name in _COUNTED for state in plan.states) + len(sketch_feeds(plan))
-
-
-def sketch_feeds(plan: Plan) -> list[Feed]:
-    """The feeds whose items have logs: sketches are large, and none is like another."""
-    feeds = dict.fromkeys(feed for state in plan.states for feed in state.feeds)
-    return [feed for feed in feeds if feed.takes_sketches]
+    return sum(state.name in _COUNTED for state in plan.states) + len(plan.sketch_feeds)
 
 
 def check_spillable(spec: Rolling, plan: Plan) -> None:

@@ -52,8 +52,7 @@ class Names:
     """
 
     def __init__(self, plan: Plan, timed: bool, taken: list[str]) -> None:
-        feeds = dict.fromkeys(feed for state in plan.states for feed in state.feeds)
-        self.feeds: dict[Feed, str] = {feed: f"feed {i}" for i, feed in enumerate(feeds)}
+        self.feeds: dict[Feed, str] = {feed: f"feed {i}" for i, feed in enumerate(plan.feeds)}
         self.inputs: dict[Input, str] = {
             source: f"rows {i}" for i, source in enumerate(plan.inputs)
         }

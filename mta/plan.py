@@ -120,6 +120,16 @@ class Plan:
         return list(dict.fromkeys(o.state for o in self.outputs if o.state is not None))
 
     @cached_property
+    def feeds(self) -> list[Feed]:
+        """What the states are fed with."""
+        return list(dict.fromkeys(feed for state in self.states for feed in state.feeds))
+
+    @cached_property
+    def sketch_feeds(self) -> list[Feed]:
+        """Those of sketches to be merged, which are large, and none is like another."""
+        return [feed for feed in self.feeds if feed.takes_sketches]
+
+    @cached_property
     def columns(self) -> list[str]:
         """The names of the columns to read."""
         return list(dict.fromkeys(name for i in self.inputs for name in i.columns))

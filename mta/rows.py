@@ -151,7 +151,7 @@ class Coders:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._shared = False
-        self._feeds = _feeds(plan)
+        self._feeds = plan.feeds
         self._taken = _taken(plan)
         self._coders = {f: Coder(f) for f in self._feeds if f.codes or f.items}
 
@@ -232,10 +232,6 @@ class Coders:
 
     def _items(self, column: Column, feed: Feed) -> Items | None:
         return None if column.values is not None else self._coders[feed].items
-
-
-def _feeds(plan: Plan) -> list[Feed]:
-    return list(dict.fromkeys(feed for state in plan.states for feed in state.feeds))
 
 
 def _taken(plan: Plan) -> tuple[str, ...]:
@@ -322,7 +318,7 @@ class KeptRows:
     def __init__(self, plan: Plan) -> None:
         self.first = 0
         self.end = 0
-        feeds = {feed: Vector() for feed in _feeds(plan)}
+        feeds = {feed: Vector() for feed in plan.feeds}
         self.hold(feeds, dict.fromkeys(plan.inputs))
         self.values = {name: KeptColumn() for name in _taken(plan)}
         self._columns: dict[str, Column] = {}

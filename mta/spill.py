@@ -15,7 +15,7 @@ from mta.budget import Budget
 from mta.count_log import LEAST_MEMORY, Logs
 from mta.errors import SpecError
 from mta.paged import OBJECTS
-from mta.paged_kernels import count_logs, sketch_feeds
+from mta.paged_kernels import count_logs
 from mta.paged_rows import MakeRepository, Told
 from mta.plan import Plan
 from mta.pool_room import BLOCKS_OF_ROWS, PoolRoom, rows_for_a_track
@@ -171,7 +171,7 @@ class Spill:
 
     def room_of(self, plan: Plan) -> PoolRoom | None:
         """What a pool of keys may hold; None: the sketches that they take are not to be in memory."""
-        if sketch_feeds(plan):
+        if plan.sketch_feeds:
             return None
         logs = count_logs(plan)
         track = OBJECTS + 2 * LEAST_BLOCK + logs * LEAST_MEMORY

@@ -111,7 +111,7 @@ class CutAnswers(SomeAnswers):
         super().__init__(plan, values.types, is_cut_for)
         self.frame, self.known = values.frame, values
         self.mine = Plan(tuple(self.outputs))
-        read = dict.fromkeys(f.column for s in self.states for f in s.feeds if not f.takes_sketches)
+        read = dict.fromkeys(f.column for f in self.mine.feeds if not f.takes_sketches)
         self.values = tuple(map(value_column, read))
         self.columns = (CODE, KEY, PLACE, _HEAD, *self.values)  # of rows that are sorted
         self.written = self.read = 0

@@ -103,7 +103,7 @@ class StoredValues:
         self.frame, self._types = frame, types
         read = [column[2:] for column in columns_of(plan) if column not in (TS, SEQ)]
         self.codes = {column: CodesByPane() for column in read if types[column].values is None}
-        merged = dict.fromkeys(f.column for s in plan.states for f in s.feeds if f.takes_sketches)
+        merged = dict.fromkeys(feed.column for feed in plan.sketch_feeds)
         self.logs = {
             column: ItemLog(store, f"{name}~items{k}", memory // len(merged), note_due)
             for k, column in enumerate(merged)

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 
 from store_child import opened
-from stored_stream_child import SPECS, STEP
+from stored_stream_child import SPECS, push_for_ever
 from stored_stream_child import rows as rows_of_three
 
 MANY = 40
@@ -25,14 +25,5 @@ def stream(store):
     return op
 
 
-def main(kind: str, where: str) -> None:
-    op = stream(opened(kind, where))
-    while True:
-        for _ in range(1 + op.received % 5):
-            op.push(rows(op.received, op.received + STEP))
-        op.flush()
-        print(op.received, flush=True)
-
-
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    push_for_ever(stream(opened(*sys.argv[1:])), rows)

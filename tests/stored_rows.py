@@ -40,9 +40,26 @@ def bits(answers) -> dict[tuple, tuple]:
     return dict(zip(keys, zip(*columns, strict=True), strict=True))
 
 
-def answered(op, rows, step: int, start: int = 0) -> dict[tuple, tuple]:
-    """The answers of rows from `start` on that are pushed so many at a time, and of `finish`."""
+def plain(answers) -> dict[tuple, tuple]:
+    """Answers of any type by window and group; a NaN is None."""
+    names = sorted(set(answers) - {"start", "k"})
+    columns = [[_plain(value) for value in answers[name]] for name in names]
+    keys = zip(answers["start"].tolist(), answers["k"].tolist(), strict=True)
+    return dict(zip(keys, zip(*columns, strict=True), strict=True))
+
+
+def _plain(value):
+    if value is None or (isinstance(value, float) and np.isnan(value)):
+        return None
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def answered(op, rows, step: int, start: int = 0, told=bits) -> dict[tuple, tuple]:
+    """The answers of rows from `start` on that are pushed so many at a time, and of `finish`.
+
+    told : by window and group what an answer is
+    """
     got: dict[tuple, tuple] = {}
     for at in range(start, len(rows["ts"]), step):
-        got |= bits(op.push(part(rows, at, at + step)))
-    return got | bits(op.finish())
+        got |= told(op.push(part(rows, at, at + step)))
+    return got | told(op.finish())

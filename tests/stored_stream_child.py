@@ -36,8 +36,8 @@ def stream(store: Store):
     return mta.together(*SPECS).stream(memory="64KB", store=store, block=700)
 
 
-def main(kind: str, where: str) -> None:
-    op = stream(opened(kind, where))
+def push_for_ever(op, rows) -> None:
+    """Say after each flush how many rows have come."""
     while True:
         for _ in range(1 + op.received % 5):
             op.push(rows(op.received, op.received + STEP))
@@ -46,4 +46,4 @@ def main(kind: str, where: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    push_for_ever(stream(opened(*sys.argv[1:])), rows)

@@ -19,7 +19,11 @@ from stored_rows import answered, bits, part, rows_of, spec_of
 from strategies import data
 from test_bucket_stream import tells_nulls
 from test_stored_buckets import KINDS, outcome
-from test_stored_buckets_recovery import Failing, Recording, through_failures
+from test_stored_buckets_recovery import (
+    answered_over_a_crash,
+    answered_through_failures,
+    failing_store,
+)
 from test_stored_rolling_users import monoids, sketch_aggs, user_aggs
 from test_windows import hops
 
@@ -138,31 +142,19 @@ WANT = answered(SPEC.stream(), ROWS, 100)
 @given(st.sets(st.integers(3, 900), max_size=80), st.integers(60, 700), st.integers(6000, 12_000))
 @settings(max_examples=15)
 def test_a_store_that_fails_costs_no_row_and_no_answer(failing, step, memory):
-    got, store = {}, Failing(before=failing, after={n + 1 for n in failing if n % 3 == 0})
+    store = failing_store(failing)
     op = SPEC.stream(memory=memory, store=store)
-    for at in range(0, 900, step):
-        got |= bits(through_failures(op, op.push, part(ROWS, at, at + step)))
-        if at % 3 == 0:
-            through_failures(op, op.flush)
-    assert got | bits(through_failures(op, op.finish)) == WANT
+    assert answered_through_failures(op, ROWS, step) == WANT
     assert not [key for key in store.keys(b"stream~sorted") if key]
 
 
 @given(st.integers(40, 500), st.integers(1, 4), st.data())
 @settings(max_examples=15)
 def test_after_a_crash_it_goes_on_from_the_last_flush(step, every, draws):
-    """At any moment: what the store held after any of its batches."""
-    store = Recording()
-    op, given_so_far = SPEC.stream(memory=8000, store=store), {0: {}}
-    for number, at in enumerate(range(0, 900, step)):
-        got = bits(op.push(part(ROWS, at, at + step)))
-        given_so_far[op.received] = given_so_far[at] | got
-        if number % every == 0:
-            op.flush()
-    crash = draws.draw(st.integers(0, len(store.past) - 1))
-    again = SPEC.stream(memory=8000, store=Recording(store.past[crash]))
-    rest = answered(again, ROWS, step + 7, again.received)
-    assert given_so_far[again.received] | rest == WANT
+    got = answered_over_a_crash(
+        lambda store: SPEC.stream(memory=8000, store=store), ROWS, step, every, draws
+    )
+    assert got == WANT
 
 
 def test_what_can_not_be_kept_is_refused_by_name():

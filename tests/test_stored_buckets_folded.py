@@ -16,11 +16,16 @@ from mta._folds import Fold, PlacedKernel
 from mta._kernel import Counter
 from mta.errors import SnapshotError, StoreError
 from mta.stores import MemoryStore
-from stored_rows import answered, bits, part, rows_of, spec_of
+from stored_rows import answered, part, rows_of, spec_of
 from strategies import aggregates, data, engine_agg
 from test_bucket_stream import tells_nulls
 from test_stored_buckets import KINDS, PLANS, by_end, outcome
-from test_stored_buckets_recovery import Failing, Recording, through_failures
+from test_stored_buckets_recovery import (
+    Recording,
+    answered_over_a_crash,
+    answered_through_failures,
+    failing_store,
+)
 from test_windows import hops
 
 FOLDED = (
@@ -154,30 +159,17 @@ WANT = answered(SPEC.stream(), ROWS, 100)
 )  # fmt: skip
 @settings(max_examples=15)
 def test_a_store_that_fails_costs_no_row_and_no_answer(plan, failing, step, memory):
-    got, store = {}, Failing(before=failing, after={n + 1 for n in failing if n % 3 == 0})
-    op = SPEC.stream(memory=memory, store=store, plan=plan)
-    for at in range(0, 1_200, step):
-        got |= bits(through_failures(op, op.push, part(ROWS, at, at + step)))
-        if at % 3 == 0:
-            through_failures(op, op.flush)
-    assert got | bits(through_failures(op, op.finish)) == WANT
+    op = SPEC.stream(memory=memory, store=failing_store(failing), plan=plan)
+    assert answered_through_failures(op, ROWS, step) == WANT
 
 
 @given(st.sampled_from(PLANS), st.integers(40, 500), st.integers(1, 4), st.data())
 @settings(max_examples=15)
 def test_after_a_crash_it_goes_on_from_the_last_flush(plan, step, every, draws):
-    """At any moment: what the store held after any of its batches."""
-    store = Recording()
-    op, given_so_far = SPEC.stream(memory=8000, store=store, plan=plan), {0: {}}
-    for number, at in enumerate(range(0, 1_200, step)):
-        got = bits(op.push(part(ROWS, at, at + step)))
-        given_so_far[op.received] = given_so_far[at] | got
-        if number % every == 0:
-            op.flush()
-    crash = draws.draw(st.integers(0, len(store.past) - 1))
-    again = SPEC.stream(memory=8000, store=Recording(store.past[crash]), plan=plan)
-    rest = answered(again, ROWS, step + 7, again.received)
-    assert given_so_far[again.received] | rest == WANT
+    got = answered_over_a_crash(
+        lambda store: SPEC.stream(memory=8000, store=store, plan=plan), ROWS, step, every, draws
+    )
+    assert got == WANT
 
 
 def test_what_is_damaged_is_not_read():

@@ -57,6 +57,40 @@ def through_failures(op, call, *arguments):
     raise AssertionError("it never works")
 
 
+def failing_store(failing):
+    """Fails at these calls, some of which it has done."""
+    return Failing(before=failing, after={n + 1 for n in failing if n % 3 == 0})
+
+
+def answered_through_failures(op, rows, step, told=bits):
+    """As `answered`, of a store that fails; with flushes."""
+    got = {}
+    for at in range(0, len(rows["ts"]), step):
+        got |= told(through_failures(op, op.push, part(rows, at, at + step)))
+        if at % 3 == 0:
+            through_failures(op, op.flush)
+    return got | told(through_failures(op, op.finish))
+
+
+def answered_over_a_crash(opened, rows, step, every, draws, told=bits):
+    """As `answered`, by two streams: one that crashes, and one that goes on from its last flush,
+    with what the store held after any of the batches.
+
+    opened : makes a stream on a store; every : so many pushes are flushed
+    """
+    store = Recording()
+    op, given_so_far = opened(store), {0: {}}
+    for number, at in enumerate(range(0, len(rows["ts"]), step)):
+        got = told(op.push(part(rows, at, at + step)))
+        given_so_far[op.received] = given_so_far[at] | got
+        if number % every == 0:
+            op.flush()
+    crash = draws.draw(st.integers(0, len(store.past) - 1))
+    again = opened(Recording(store.past[crash]))
+    start = again.received
+    return given_so_far[start] | answered(again, rows, step + 7, start, told)
+
+
 @given(
     KINDS, st.sets(st.integers(3, 600), max_size=80), st.sets(st.integers(3, 600), max_size=40),
     st.integers(60, 700), st.integers(2200, 6000),
@@ -65,13 +99,8 @@ def through_failures(op, call, *arguments):
 def test_a_store_that_fails_costs_no_row_and_no_answer(kind, before, after, step, memory):
     """Before it does anything or after, at any call of it."""
     store = Failing(before=before, after=after)
-    spec, got = SPECS[kind[0]], {}
-    op = spec.stream(memory=memory, store=store, plan=kind[1])
-    for at in range(0, 1_500, step):
-        got |= bits(through_failures(op, op.push, part(ROWS, at, at + step)))
-        if at % 3 == 0:
-            through_failures(op, op.flush)
-    assert got | bits(through_failures(op, op.finish)) == WANT[kind[0]]
+    op = SPECS[kind[0]].stream(memory=memory, store=store, plan=kind[1])
+    assert answered_through_failures(op, ROWS, step) == WANT[kind[0]]
 
 
 def test_what_a_failure_has_cut_short_is_no_state_to_be_flushed():
@@ -106,9 +135,9 @@ def test_after_a_crash_it_goes_on_from_the_last_flush(kind, step, every, memory,
             moments += [flushed] * (len(store.past) - len(moments))
     crash = draws.draw(st.integers(0, len(store.past) - 1))
     again = spec.stream(memory=memory, store=Recording(store.past[crash]), plan=kind[1])
-    assert again.received >= moments[crash]
-    rest = answered(again, ROWS, step + 7, again.received)
-    assert given_so_far[again.received] | rest == WANT[kind[0]]
+    start = again.received
+    assert start >= moments[crash]
+    assert given_so_far[start] | answered(again, ROWS, step + 7, start) == WANT[kind[0]]
 
 
 @pytest.mark.parametrize("plan", ["2LA", "1W"])

@@ -12,8 +12,12 @@ import mta
 from mta import agg
 from mta.stored_values import CodesByPane
 from mta.stores import MemoryStore
-from stored_rows import part, rows_of, spec_of
-from test_stored_buckets_recovery import Failing, Recording, through_failures
+from stored_rows import answered, plain, rows_of, spec_of
+from test_stored_buckets_recovery import (
+    answered_over_a_crash,
+    answered_through_failures,
+    failing_store,
+)
 from test_stored_rolling_users import JOINED
 
 FOLDED = {"f": agg.first("s"), "l": agg.last("b"), "a": agg.arg_max("s", by="i"), "n": agg.count()}
@@ -34,41 +38,20 @@ def texts(n, seed=0, **options):
     return rows
 
 
-def found(answers):
-    """Answers by window and group."""
-    names = sorted(set(answers) - {"start", "k"})
-    columns = [[_plain(value) for value in answers[name]] for name in names]
-    keys = zip(answers["start"].tolist(), answers["k"].tolist(), strict=True)
-    return dict(zip(keys, zip(*columns, strict=True), strict=True))
-
-
-def _plain(value):
-    if value is None or (isinstance(value, float) and np.isnan(value)):
-        return None
-    return value.tolist() if hasattr(value, "tolist") else value
-
-
-def answered(op, rows, step, start=0):
-    got = {}
-    for at in range(start, len(rows["ts"]), step):
-        got |= found(op.push(part(rows, at, at + step)))
-    return got | found(op.finish())
-
-
 @pytest.mark.parametrize(("aggs", "plan"), [(FOLDED, "2LA"), (FOLDED, "1W"), (EVERY, "1W")])
 @pytest.mark.parametrize("delay", [0, 100])
 def test_groups_that_come_and_go(aggs, plan, delay):
     """Rows far behind are put in place."""
     rows, spec = texts(900, seed=5, jitter=60), spec_of(aggs, delay=delay)
-    want = answered(spec.stream(), rows, 300)
+    want = answered(spec.stream(), rows, 300, told=plain)
     with spec.stream(memory=9000, store="memory:", plan=plan) as op:
-        assert answered(op, rows, 90) == want
+        assert answered(op, rows, 90, told=plain) == want
         assert op.stats().read > 10
 
 
 ROWS = texts(900, 3, groups=4)
 SPECS = {"2LA": spec_of(FOLDED, length=160), "1W": spec_of(EVERY, length=160)}
-WANT = {plan: answered(spec.stream(), ROWS, 100) for plan, spec in SPECS.items()}
+WANT = {plan: answered(spec.stream(), ROWS, 100, told=plain) for plan, spec in SPECS.items()}
 
 
 @given(
@@ -77,29 +60,18 @@ WANT = {plan: answered(spec.stream(), ROWS, 100) for plan, spec in SPECS.items()
 )  # fmt: skip
 @settings(max_examples=15)
 def test_a_store_that_fails_costs_no_row_and_no_answer(plan, failing, step, memory):
-    got, store = {}, Failing(before=failing, after={n + 1 for n in failing if n % 3 == 0})
-    op = SPECS[plan].stream(memory=memory, store=store, plan=plan)
-    for at in range(0, 900, step):
-        got |= found(through_failures(op, op.push, part(ROWS, at, at + step)))
-        if at % 3 == 0:
-            through_failures(op, op.flush)
-    assert got | found(through_failures(op, op.finish)) == WANT[plan]
+    op = SPECS[plan].stream(memory=memory, store=failing_store(failing), plan=plan)
+    assert answered_through_failures(op, ROWS, step, plain) == WANT[plan]
 
 
 @given(st.sampled_from(sorted(SPECS)), st.integers(40, 500), st.integers(1, 4), st.data())
 @settings(max_examples=15)
 def test_after_a_crash_it_goes_on_from_the_last_flush(plan, step, every, draws):
-    store, spec = Recording(), SPECS[plan]
-    op, given_so_far = spec.stream(memory=9000, store=store, plan=plan), {0: {}}
-    for number, at in enumerate(range(0, 900, step)):
-        got = found(op.push(part(ROWS, at, at + step)))
-        given_so_far[op.received] = given_so_far[at] | got
-        if number % every == 0:
-            op.flush()
-    crash = draws.draw(st.integers(0, len(store.past) - 1))
-    again = spec.stream(memory=9000, store=Recording(store.past[crash]), plan=plan)
-    rest = answered(again, ROWS, step + 7, again.received)
-    assert given_so_far[again.received] | rest == WANT[plan]
+    got = answered_over_a_crash(
+        lambda store: SPECS[plan].stream(memory=9000, store=store, plan=plan),
+        ROWS, step, every, draws, plain,
+    )  # fmt: skip
+    assert got == WANT[plan]
 
 
 @pytest.mark.parametrize(("aggs", "plan"), [(FOLDED, "2LA"), (EVERY, "1W")])

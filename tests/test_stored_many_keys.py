@@ -32,7 +32,7 @@ from test_stored_rolling import (
     retried,
     specs,
 )
-from test_stored_rolling_keys import AGGS, same
+from test_stored_rolling_keys import AGGS, same, same_over_crashes, same_through_failures
 from test_stream import cut, in_time
 from test_stream_disorder import DELAYS, KINDS
 
@@ -136,30 +136,21 @@ SPEC = mta.rolling(60, by="k").agg(
 @given(st.sets(st.integers(1, 300), max_size=60), st.integers(0, 9), st.integers(1, 60), st.data())
 @settings(max_examples=25)
 def test_a_store_that_fails(failing, seed, fast, draws):
-    rng, memory = np.random.default_rng(seed), SPEC.stream()
-    store = FailingStore(before=failing)
-    op = retried(lambda: opened(SPEC, fast, 50, store=store), plain=True)
-    for n in draws.draw(st.lists(st.integers(1, 400), min_size=2, max_size=8)):
-        rows = some(rng, n, 6)
-        same(retried(op.push, rows, plain=True), memory.push(rows))
-        if n % 3 == 0:
-            retried(op.flush, plain=True)
+    rng, sizes = np.random.default_rng(seed), st.lists(st.integers(1, 400), min_size=2, max_size=8)
+    same_through_failures(
+        lambda store: opened(SPEC, fast, 50, store=store),
+        SPEC.stream(), failing, draws.draw(sizes), lambda n: some(rng, n, 6),
+    )  # fmt: skip
 
 
 @given(st.integers(0, 9), st.integers(1, 60), st.data())
 @settings(max_examples=25)
 def test_a_crash_at_any_time(seed, fast, draws):
-    rng, memory, store = np.random.default_rng(seed), SPEC.stream(), MemoryStore()
-    op = opened(SPEC, fast, 50, store=store)
-    for n in draws.draw(st.lists(st.integers(1, 400), min_size=2, max_size=8)):
-        rows = some(rng, n, 6)
-        same(op.push(rows), memory.push(rows))
-        if n % 2 == 0:
-            op.flush()
-            saved = dict(store._values)
-            op.push(some(rng, n, 6))  # gets lost
-            store._values = {**store._values, **saved}
-            op = opened(SPEC, fast, 50, store=store)
+    rng, sizes = np.random.default_rng(seed), st.lists(st.integers(1, 400), min_size=2, max_size=8)
+    same_over_crashes(
+        lambda store: opened(SPEC, fast, 50, store=store),
+        SPEC.stream(), draws.draw(sizes), lambda n: some(rng, n, 6),
+    )  # fmt: skip
 
 
 def test_short_keys_have_no_objects():

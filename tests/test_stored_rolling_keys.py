@@ -82,33 +82,55 @@ SPEC = mta.rolling(300, by="k").agg(**AGGS)
 TIGHT = {"memory": "280KB", "block": 1024}
 
 
-@given(st.sets(st.integers(1, 400), max_size=60), st.integers(0, 9), st.data())
-@settings(max_examples=15)
-def test_a_store_that_fails_as_keys_give_back(failing, seed, draws):
-    rng, memory = np.random.default_rng(seed), SPEC.stream()
+def same_through_failures(opened, memory, failing, sizes, rows_of):
+    """Pushes of these sizes are answered as in memory, whatever calls of the store fail.
+
+    opened : makes the stream on a store; rows_of : so many rows
+    """
     store = FailingStore(before=failing)
-    op = retried(lambda: tracked(SPEC.stream(store=store, **TIGHT)), plain=True)
-    for n in draws.draw(st.lists(st.integers(1, 700), min_size=2, max_size=8)):
-        rows = rows_of(rng, n, 6)
+    op = retried(lambda: opened(store), plain=True)
+    for n in sizes:
+        rows = rows_of(n)
         same(retried(op.push, rows, plain=True), memory.push(rows))
         if n % 3 == 0:
             retried(op.flush, plain=True)
 
 
-@given(st.integers(0, 9), st.data())
-@settings(max_examples=15)
-def test_a_crash_after_keys_have_given_back(seed, draws):
-    rng, memory, store = np.random.default_rng(seed), SPEC.stream(), MemoryStore()
-    op = tracked(SPEC.stream(store=store, **TIGHT))
-    for n in draws.draw(st.lists(st.integers(1, 700), min_size=2, max_size=8)):
-        rows = rows_of(rng, n, 6)
+def same_over_crashes(opened, memory, sizes, rows_of):
+    """The same, where each flush is followed by rows that get lost."""
+    store = MemoryStore()
+    op = opened(store)
+    for n in sizes:
+        rows = rows_of(n)
         same(op.push(rows), memory.push(rows))
         if n % 2 == 0:
             op.flush()
             saved = dict(store._values)
-            op.push(rows_of(rng, n, 6))  # gets lost
+            op.push(rows_of(n))  # gets lost
             store._values = {**store._values, **saved}
-            op = tracked(SPEC.stream(store=store, **TIGHT))
+            op = opened(store)
+
+
+def on_a_tight_store(store):
+    return tracked(SPEC.stream(store=store, **TIGHT))
+
+
+@given(st.sets(st.integers(1, 400), max_size=60), st.integers(0, 9), st.data())
+@settings(max_examples=15)
+def test_a_store_that_fails_as_keys_give_back(failing, seed, draws):
+    rng, sizes = np.random.default_rng(seed), st.lists(st.integers(1, 700), min_size=2, max_size=8)
+    same_through_failures(
+        on_a_tight_store, SPEC.stream(), failing, draws.draw(sizes), lambda n: rows_of(rng, n, 6)
+    )
+
+
+@given(st.integers(0, 9), st.data())
+@settings(max_examples=15)
+def test_a_crash_after_keys_have_given_back(seed, draws):
+    rng, sizes = np.random.default_rng(seed), st.lists(st.integers(1, 700), min_size=2, max_size=8)
+    same_over_crashes(
+        on_a_tight_store, SPEC.stream(), draws.draw(sizes), lambda n: rows_of(rng, n, 6)
+    )
 
 
 class Held:

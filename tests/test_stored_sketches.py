@@ -15,10 +15,15 @@ from mta import agg, sketches
 from mta.errors import DamageError, DataError, StoreError
 from mta.item_log import ItemLog, LoggedItems
 from mta.stores import MemoryStore
+from stored_rows import answered, part, plain
 from strategies import data, engine_spec, rollings
 from test_bucket_stream import tells_nulls
 from test_stored_buckets import outcome
-from test_stored_buckets_recovery import Failing, Recording, through_failures
+from test_stored_buckets_recovery import (
+    answered_over_a_crash,
+    answered_through_failures,
+    failing_store,
+)
 from test_stored_rolling import BLOCKS, retried, same_as_in_memory, small
 from test_stored_rolling_users import TIMES, goes_on, loses_nothing, repeated
 from test_stream import in_time
@@ -219,56 +224,29 @@ BY_NUMBER = BY_NUMBER.agg(q=agg.kll_sketch("q", merge=True), n=agg.count())
 HOURLY = hourly()
 
 
-def by_window(answers):
-    names = sorted(set(answers) - {"start", "k"})
-    columns = [answers[name].tolist() for name in names]
-    keys = zip(answers["start"].tolist(), answers["k"].tolist(), strict=True)
-    return dict(zip(keys, zip(*columns, strict=True), strict=True))
-
-
-def some_of(rows, start, stop):
-    return {name: column[start:stop] for name, column in rows.items()}
-
-
 WANT = {}
 
 
 def wanted():
     if not WANT:
-        op = BY_NUMBER.stream()
-        WANT.update(by_window(op.push(HOURLY)))
-        WANT.update(by_window(op.finish()))
+        WANT.update(answered(BY_NUMBER.stream(), HOURLY, 900, told=plain))
     return WANT
 
 
 @given(st.sets(st.integers(3, 900), max_size=80), st.integers(60, 700), st.integers(9000, 30_000))
 @settings(max_examples=15)
 def test_by_number_a_store_that_fails_costs_no_answer(failing, step, memory):
-    got, store = {}, Failing(before=failing, after={n + 1 for n in failing if n % 3 == 0})
-    op = BY_NUMBER.stream(memory=memory, store=store)
-    for at in range(0, 900, step):
-        got |= by_window(through_failures(op, op.push, some_of(HOURLY, at, at + step)))
-        if at % 3 == 0:
-            through_failures(op, op.flush)
-    assert got | by_window(through_failures(op, op.finish)) == wanted()
+    op = BY_NUMBER.stream(memory=memory, store=failing_store(failing))
+    assert answered_through_failures(op, HOURLY, step, plain) == wanted()
 
 
 @given(st.integers(40, 500), st.integers(1, 4), st.data())
 @settings(max_examples=15)
 def test_by_number_it_goes_on_from_the_last_flush(step, every, draws):
-    store = Recording()
-    op, given_so_far = BY_NUMBER.stream(memory=9000, store=store), {0: {}}
-    for number, at in enumerate(range(0, 900, step)):
-        got = by_window(op.push(some_of(HOURLY, at, at + step)))
-        given_so_far[op.received] = given_so_far[at] | got
-        if number % every == 0:
-            op.flush()
-    crash = draws.draw(st.integers(0, len(store.past) - 1))
-    again = BY_NUMBER.stream(memory=9000, store=Recording(store.past[crash]))
-    rest, start = {}, again.received
-    for at in range(start, 900, step + 7):
-        rest |= by_window(again.push(some_of(HOURLY, at, at + step + 7)))
-    assert given_so_far[start] | rest | by_window(again.finish()) == wanted()
+    got = answered_over_a_crash(
+        lambda store: BY_NUMBER.stream(memory=9000, store=store), HOURLY, step, every, draws, plain
+    )
+    assert got == wanted()
 
 
 def test_by_number_memory_is_bounded_and_the_store_emptied():
@@ -277,7 +255,7 @@ def test_by_number_memory_is_bounded_and_the_store_emptied():
     memory, store = spec.watermark("0i").stream(), MemoryStore()
     op = spec.watermark("0i").stream(memory="200KB", store=store)
     for at in range(0, 1500, 50):
-        some = some_of(rows, at, at + 50)
+        some = part(rows, at, at + 50)
         assert op.push(some)["q"].tolist() == memory.push(some)["q"].tolist()
         op.flush()
         assert op.stats().memory < 400_000
