@@ -489,7 +489,7 @@ def join_answers(parts: list[Answer], frame: Frame) -> Answer:
         like = like._replace(native=reduce(frame.join_natives, natives))
         values = np.arange(sum(len(p.values) for p in parts))
     else:
-        values = np.concatenate([p.values for p in parts])
+        values = np.concatenate(_typed_alike(parts))
     valids = [p.valid for p in parts]
     valid = None
     if any(v is not None for v in valids):
@@ -510,6 +510,21 @@ def _told_alike(parts: list[Answer], frame: Frame) -> list[Answer]:
     like = told._replace(native=frame.nulls_like(told.native, 1))
     return [
         p if p.rows else p._replace(values=np.zeros(len(p.values), np.int64), like=like, rows=True)
+        for p in parts
+    ]
+
+
+def _typed_alike(parts: list[Answer]) -> list[NDArray[Any]]:
+    """Their values; where these are of several types, those of nothing but nulls, whose type says
+    nothing, as nulls of the type of the others."""
+    types = {p.values.dtype for p in parts}
+    told = [p.values.dtype for p in parts if p.valid is None or p.valid.any()]
+    if len(types) == 1 or not told or parts[0].lengths is not None:
+        return [p.values for p in parts]
+    wanted = np.result_type(*told)
+    null = {"O": None, "f": np.nan}.get(wanted.kind, 0)
+    return [
+        p.values if p.valid is None or p.valid.any() else np.full(len(p.values), null, wanted)
         for p in parts
     ]
 

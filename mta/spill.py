@@ -170,7 +170,7 @@ class Spill:
         del self._opened[repository]
 
     def room_of(self, plan: Plan) -> PoolRoom | None:
-        """What a pool of keys may hold; None: the sketches that they take are not to be in memory."""
+        """What a pool of keys may hold; None: the sketches that they take have no place there."""
         if plan.sketch_feeds:
             return None
         logs = count_logs(plan)

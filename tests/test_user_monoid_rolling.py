@@ -197,3 +197,22 @@ def test_times_are_refused():
     first = agg.monoid(lambda t: t, lambda a, b: a, zero=0, columns="t")
     with pytest.raises(DataError, match="needs numbers, booleans or texts, but column 't' is"):
         mta.rolling(2).agg(first=first)({"t": np.array([1], "M8[s]")})
+
+
+@pytest.mark.parametrize("type_", ["string", "int64", "float64"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_keys_with_nothing_but_nulls_tell_no_type(kind, type_):
+    """One has a track, with many rows, and the other is in the pool: they are answered apart."""
+    later = agg.monoid(lambda x: x, lambda a, b: b if a == "" else a, zero="", name="first")
+    spec = mta.rolling(90, by="k").agg(a=later("x", min_count=1))
+    value = {"string": "text", "int64": 2**60 + 1, "float64": 0.5}[type_]
+    columns = {"k": ("int64", [2] + [0] * 60 + [1]), "x": (type_, [value] + [None] * 60 + [value])}
+    first, then = (
+        {name: (of, items[part]) for name, (of, items) in columns.items()}
+        for part in (slice(60), slice(60, None))
+    )
+    op = spec.stream()
+    op.push(build(kind, first))
+    got, wanted = op.push(build(kind, then))["a"], spec(build(kind, columns))["a"][60:]
+    assert repr(list(got)) == repr(list(wanted))
+    assert getattr(got, "dtype", 0) == getattr(wanted, "dtype", 0)
