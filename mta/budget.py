@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import Protocol
 
 
+_BESIDE = 8
+
+
 class Holder(Protocol):
     """Who has something in memory, some of it only to be faster."""
 
     def sizes(self) -> tuple[int, int]:
         """Bytes held, and those of them that can't be given back."""
 
-    def give_back(self) -> None:
-        """Hold no more than is needed until there are rows again."""
+    def give_back(self, over: int) -> bool:
+        """Give so many bytes back, or all but what it needs until there are rows again; whether
+        there may be more to give."""
 
 
 class Budget:
@@ -20,7 +24,7 @@ class Budget:
 
     Whoever has not been used for longest gives back first. Where the least that holders need is
     more than there is, so much is for what they have beside it: less would be slow, and be too
-    much as well.
+    much as well. Where it is nearly as much, a share of it: the block in which a window begins.
 
     Cost: O(1) for each use, beside what giving back takes.
     """
@@ -38,8 +42,8 @@ class Budget:
         self._full[holder] = None
         while self._held > self._allowed and self._full:
             coldest = next(iter(self._full))
-            del self._full[coldest]
-            coldest.give_back()
+            if not coldest.give_back(self._held - self._allowed):
+                del self._full[coldest]
             self._count(coldest, *coldest.sizes())
 
     @property
@@ -53,7 +57,9 @@ class Budget:
 
     @property
     def _allowed(self) -> int:
-        return self.memory if self._least <= self.memory else self._least + self.memory
+        if self._least > self.memory:
+            return self._least + self.memory
+        return max(self.memory, self._least + self.memory // _BESIDE)
 
     def _count(self, holder: Holder, held: int, least: int) -> None:
         before = self._bytes.get(holder, (0, 0))

@@ -355,16 +355,21 @@ class PagedTrack(Track):
         if self.slider is not None:
             cast(PagedSlider, self.slider).let_go(self.rows.columns(), self.received)
 
-    def give_back(self) -> None:
-        """Hold no more than is needed until there are rows again."""
+    def give_back(self, over: int) -> bool:
+        """Room for rows, and partials, which are made again of rows at hand; if that is not enough,
+        as many blocks as have to, which will be read again."""
+        held, _ = self.sizes()
+        self.stored.shrink(1)
         self.sleep()
         self._resting = sum(kernel.nbytes for kernel in self._kernels)
         try:
-            self.stored.thin_out()
-            if self.has_codes:
-                self.logged.thin_out()
+            if (left := over - held + self.sizes()[0]) > 0:
+                self.stored.thin_out(left)
+                if self.has_codes:
+                    self.logged.thin_out()
         except StoreError as error:
             self.failure = error
+        return held - self.sizes()[0] >= over
 
     # ------------------------------------------------------------------------- letting go
 
@@ -384,7 +389,10 @@ class PagedTrack(Track):
         try:
             self._log_items()
             self._go_on()
-            self.stored.take_in(min(self.entered, self.answered - 1))
+            stop = min(self.entered, self.answered - 1)
+            if self.stored.will_take(stop):  # blocks that are not needed make room for them
+                self._let_go()
+            self.stored.take_in(stop)
             self._let_go()
             if self.has_codes:
                 stored = StoredCodes(self.stored)

@@ -148,12 +148,17 @@ class PagedRows:
         beside = [self.first_times, *self.counted.values(), self.times]
         return self.tail.nbytes + sum([vector.nbytes for vector in beside])
 
-    def shrink(self) -> bool:
-        """Give room back that the rows of large pushes had in the tail; whether there was any."""
-        shrunk = [vector.shrink() for vector in [*self.tail.vectors(), self.times]]
+    def shrink(self, times: int = 4) -> bool:
+        """Give room back that the rows of large pushes had in the tail, where it is for so many
+        times as many rows; whether there was any."""
+        shrunk = [vector.shrink(times) for vector in [*self.tail.vectors(), self.times]]
         return any(shrunk)
 
     # ------------------------------------------------------------------------------ rows in
+
+    def will_take(self, stop: int) -> bool:
+        """`take_in` will, as they fill blocks."""
+        return self.end + self.block_rows <= stop
 
     def take_in(self, stop: int) -> None:
         """Take the rows before `stop` from the tail, as far as they fill blocks.
@@ -163,7 +168,7 @@ class PagedRows:
         StoreError
             A block could not be written; those before it are here.
         """
-        while self.end + self.block_rows <= stop:
+        while self.will_take(stop):
             start = self.end
             values, valid = self._of_tail(start, start + self.block_rows)
             self.repository.append_checked(values, valid)
@@ -229,17 +234,18 @@ class PagedRows:
         """What was read may be of rows that are taken back."""
         self._joined, self._found = None, {}
 
-    def thin_out(self) -> None:
-        """Keep no block in memory, nor rows that were read last.
+    def thin_out(self, over: int) -> None:
+        """Keep no rows in memory that were read last; and give so many bytes back with them.
 
         Raises
         ------
         StoreError
-            One could not be written; it is still here.
+            A block could not be written; it is still here.
         """
+        held = self.read_bytes
         self.forget_read()
         self._times = 0, np.zeros(0, np.int64)
-        self.repository.empty_pool()
+        self.repository.thin_out(over - held + self.read_bytes)
 
     def pass_by(self, row: int) -> None:
         """The window that is being answered has come so far; the call may yet fail."""

@@ -56,17 +56,18 @@ class PoolRoom:
         """Bytes held, and those of them that can't be given back."""
         return (0, 0) if self.pool is None else (self.pool.nbytes, self.pool.least)
 
-    def give_back(self) -> None:
+    def give_back(self, over: int) -> bool:
         """Hold no places of rows that are gone, and no room for more; O(1) a row that is copied."""
         if self.pool is not None and _OFTEN * self._copied >= self.pool.live:
             self.pool.thin_out()
             self._copied = 0
+        return False
 
     def note(self) -> None:
         """Rows have come or left."""
         self._unnoted = 0
-        if self.sizes()[0] > self.budget.room_of(self):
-            self.give_back()
+        if (over := self.sizes()[0] - self.budget.room_of(self)) > 0:
+            self.give_back(over)
         self.budget.note(self)
 
     def choose(self) -> Ints:

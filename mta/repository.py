@@ -320,7 +320,8 @@ class Repository:
     def _read_back(self) -> None:
         """While there is room: the least recently written block on the store (Procedure 2)."""
         number = max(self.front // self.layout.rows, self._whole)
-        while len(self._pool) < self.pool_size and number * self.layout.rows < self.back:
+        room = self.pool_size - (self._pool.unstored == 0)  # (a place is for rows that come)
+        while len(self._pool) < room and number * self.layout.rows < self.back:
             if number not in self._pool:
                 self._load(number)
             number += 1
@@ -343,23 +344,30 @@ class Repository:
     def _make_room(self, wanted: int) -> None:
         newest = self.back // self.layout.rows  # if it is there, it still takes rows
         while len(self._pool) >= self.pool_size:
-            fronts = sorted({front // self.layout.rows for front in self.fronts})
+            fronts = self._front_blocks()
             # (Rows that come push out the newest, as they would without a window on its way.)
             passed = fronts[0] if wanted == newest else max(self._passed, fronts[0])
             self._put_out(self._pool.victim(fronts, passed, (wanted, newest)))
 
-    def empty_pool(self) -> None:
-        """Keep no block in memory but the one that takes rows; and from now on no more than needed.
+    def _front_blocks(self) -> list[int]:
+        """The blocks in which windows begin, ascending."""
+        return sorted({front // self.layout.rows for front in self.fronts})
+
+    def thin_out(self, over: int) -> None:
+        """Have so many bytes less of blocks in memory, as far as there are others than the one that
+        takes rows; and from now on no more than are left, or than windows need.
 
         Raises
         ------
         StoreError
             One could not be written; it is still here.
         """
-        self.pool_size = len(self.fronts) + 1
-        for number in self._pool.numbers:
-            if number != self.back // self.layout.rows:
-                self._put_out(number)
+        newest = self.back // self.layout.rows
+        fronts = self._front_blocks()
+        while over > 0 and len(self._pool) > (newest in self._pool):
+            self._put_out(self._pool.victim(fronts, fronts[0], (newest, newest)))
+            over -= self.layout.block
+        self.pool_size = max(len(self._pool), len(self.fronts) + 1)
 
     def _put_out(self, number: int) -> None:
         self._spill(number)

@@ -87,7 +87,7 @@ class FollowingRows(PagedRows):
             self._end += self.block_rows
             self._drop_tail()
 
-    def thin_out(self) -> None:
+    def thin_out(self, over: int) -> None:
         """What others may come to is for the carrier to give back."""
 
     def pass_by(self, row: int) -> None:

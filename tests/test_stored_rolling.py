@@ -230,6 +230,17 @@ def test_memory_is_bounded_by_the_pool_not_by_the_window():
     assert stats.requests == pytest.approx(stats.expected, rel=0.01)
 
 
+@pytest.mark.parametrize("window", [200_000, 500_000, 800_000, 1_000_000, 1_500_000])
+def test_no_block_is_read_twice_where_partials_take_most_of_the_memory(window):
+    """Of 256 KB they take 44 to 330; rows come a block at a time, or in large pushes."""
+    rng = np.random.default_rng(2)
+    with mta.rolling(window).agg(v=agg.weighted_mean("p", "q")).stream(memory="256KB") as op:
+        for rows in [100_000] * (window // 100_000 + 1) + [1000] * 300 + [30] * 300:
+            op.push({"p": rng.random(rows), "q": rng.random(rows)})
+        stats = op.stats()
+    assert stats.requests == pytest.approx(stats.expected, rel=0.01)
+
+
 @given(data(max_size=40, keys=("int64", "int64")), st.sampled_from(KINDS), st.data())
 def test_batches_larger_than_memory(sample, kind, draws):
     """All answers one after the other are those of the batch, in its order."""

@@ -118,7 +118,8 @@ def test_rows_are_stored_once_and_read_by_those_who_need_them():
         assert all((answers[name] == want[name]).all() for name in want)
     assert together.written <= 60 * 500 // 64  # as many blocks as have come
     assert together.stored <= 7000 // 64 + 2
-    assert together.requests < sum(stats.requests for stats in alone)
+    # Alone the smallest one has room for all of its rows.
+    assert together.requests < 0.7 * sum(stats.expected for stats in alone)
 
 
 def test_dead_keys_leave_no_rows():
