@@ -210,6 +210,8 @@ cdef class Fifo(FifoValues):
         self.check_idle()
         for policy in policies:
             self.checked_policy(policy)
+        if len(policies) == 1 and isinstance(policies[0], Last) and isinstance(policies[0].range, int):
+            return self.slide(array, policies[0].range)
         given = self.cells_of(array)
         chain = self.chain_of(policies) if given is not None else None
         if chain is None:
