@@ -11,17 +11,22 @@ from mta._search cimport Decider
 
 cdef class Fifo(FifoValues):
     cdef FifoGuide guide        # of `ruled`
+    cdef int64_t answered       # rows of the array that `slide_while` goes through
 
     cdef Decider decider(self, policy)
     cdef Decider known(self, policy)
     cdef object checked_policy(self, policy)
     cdef object pairs(self)
     cdef object chain_of(self, policies)
+    cdef FifoGuide new_guide(self)
+    cdef object answers_of(self, array, step)
     cdef object slide_while_one(self, value, policies)
     cdef int64_t run_while(self, const int64_t[::1] cells, const uint8_t[::1] mask, Chain chain,
                            tuple policies, int64_t[::1] counts, int64_t[::1] out) except -2
     cdef int64_t decide_rows(self, Chain chain, const Cell* raw, const uint8_t* valid, int64_t start,
                              int64_t stop, char* parts, int64_t* counts, bint decided, int64_t most) except -1 nogil
+    cdef int take_in(self, Cell raw, bint there, int64_t most) except -1 nogil
+    cdef int drop_to(self, int64_t front) except -1 nogil
     cdef FifoSearch search(self, policy)
     cdef int fill(self, const Cell* values, const uint8_t* valid, int64_t n) except -1 nogil
     cdef object slide_one(self, value, int64_t keep)

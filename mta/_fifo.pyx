@@ -178,7 +178,7 @@ cdef class Fifo(FifoValues):
             raise IndexError(f"keep: {keep} values")
         given = self.cells_of(array)
         if given is None:
-            return as_array([self.slide_one(value, keep) for value in array.tolist()])
+            return self.answers_of(array, lambda value: self.slide_one(value, keep))
         cells, mask = given
         out = np.empty(len(cells), np.int64)
         counts = self.counts_of(mask, len(cells), keep)
@@ -215,16 +215,23 @@ cdef class Fifo(FifoValues):
         given = self.cells_of(array)
         chain = self.chain_of(policies) if given is not None else None
         if chain is None:
-            return as_array([self.slide_while_one(value, policies) for value in array.tolist()])
+            return self.answers_of(array, lambda value: self.slide_while_one(value, policies))
         cells, mask = given
         out, counts = np.empty(len(cells), np.int64), np.empty(len(cells), np.int64)
         if self.run_while(cells, mask, chain, policies, counts, out) >= 0 and self.answer.overflow == RAISE:
             raise OverflowError(f"{self.answer.name}: the {self.agg.fn} does not fit in 64 bits")
         return self.finished(out, counts)
 
+    cdef object answers_of(self, array, step):
+        """Those of a step for every value."""
+        return as_array([step(value) for value in array.tolist()])
+
+    cdef FifoGuide new_guide(self):
+        return FifoGuide(self)
+
     cdef object chain_of(self, policies):
         """The policies as one decider; None where Python has to be asked."""
-        guide = FifoGuide(self)
+        guide = self.new_guide()
         deciders = [make_decider(policy, guide, self.pairs(), [self.answer], None) for policy in policies]
         if None in deciders:
             return None
@@ -245,6 +252,7 @@ cdef class Fifo(FifoValues):
         cdef bint decided = False    # of the row `start`, which is inside
         cdef int64_t most = policies[0].range if policies and isinstance(policies[0], Last) else 0
         cdef Lowered lowered = Lowered(self, out, counts)
+        self.answered = 0
         while start < n:
             stop = min(start + CHUNK, n)
             self.busy = True
@@ -253,7 +261,7 @@ cdef class Fifo(FifoValues):
                     end = self.decide_rows(chain, raw, valid, start, stop, lowered.parts, count, decided, most)
             finally:
                 self.busy = False
-            lost = lowered.lower(start, end - start)
+                lost = lowered.lower(start, self.answered - start)
             failed = lost if failed < 0 else failed
             decided = end < stop
             if decided:
@@ -267,27 +275,34 @@ cdef class Fifo(FifoValues):
         """Insert the rows [start, stop), let the policies decide, and query; the first row that they
         could not decide, which is inside, or `stop`. `most` is what the first policy leaves, if it says so."""
         cdef int64_t row, front
-        cdef bint there
         for row in range(start, stop):
             if not decided:
-                if most and most <= self.state.back - self.state.front == self.state.places:
-                    self.ops.evict_to(&self.state, self.state.back + 1 - most, NULL, NULL)    # as in `op_slide`
-                    self.first_null = self.null_from(self.state.front)
-                there = valid == NULL or valid[row] != 0
-                if not there:
-                    self.note_null(self.state.back)
-                self.ops.insert(&self.state, raw[row], there, NULL, NULL)
-                self.last_null += not there
+                self.take_in(raw[row], valid == NULL or valid[row] != 0, most)
                 front = chain.decide(base_of(&self.state), self.state.front, self.state.back)
                 if front == UNDECIDED:
                     return row
-                self.ops.evict_to(&self.state, front, NULL, NULL)
-                self.first_null = self.null_from(front)
+                self.drop_to(front)
             decided = False
             self.ops.query(&self.state, parts, NULL)
             parts += self.ops.size
             counts[row] = self.count_to(self.state.back)
+            self.answered = row + 1
         return stop
+
+    cdef int take_in(self, Cell raw, bint there, int64_t most) except -1 nogil:
+        if most and most <= self.state.back - self.state.front == self.state.places:
+            self.ops.evict_to(&self.state, self.state.back + 1 - most, NULL, NULL)    # as in `op_slide`
+            self.first_null = self.null_from(self.state.front)
+        if not there:
+            self.note_null(self.state.back)
+        self.ops.insert(&self.state, raw, there, NULL, NULL)
+        self.last_null += not there
+        return 0
+
+    cdef int drop_to(self, int64_t front) except -1 nogil:
+        self.ops.evict_to(&self.state, front, NULL, NULL)
+        self.first_null = self.null_from(front)
+        return 0
 
     cdef int64_t run(self, const int64_t[::1] cells, const uint8_t[::1] mask, int64_t keep,
                      int64_t[::1] counts, int64_t[::1] out) except -2:

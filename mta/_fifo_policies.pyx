@@ -72,7 +72,9 @@ cdef class FifoGuide(Guide):
         return self.fifo.ops.extend(&self.fifo.state, level, row, out, NULL)
 
     cdef int evict_to(self, int monoid, int64_t front) except -1 nogil:
-        return self.fifo.ops.evict_to(&self.fifo.state, front, NULL, NULL)
+        self.fifo.ops.evict_to(&self.fifo.state, front, NULL, NULL)
+        self.fifo.first_null = self.fifo.null_from(front)    # `count` goes by it
+        return 0
 
     cdef int restore(self, int monoid, int64_t front) except -1 nogil:
         cdef FifoState* s = &self.fifo.state

@@ -2,11 +2,14 @@
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memset
 
+from mta._decide cimport Chain
 from mta._fifo cimport Fifo
 from mta._fifo_ops cimport fifo_bytes
-from mta._fifo_policies cimport FifoSearch
+from mta._fifo_policies cimport FifoGuide, FifoSearch
+from mta._fifo_state cimport FifoState
 from mta._many cimport as_array, is_array
 from mta._monoids cimport GEOMETRIC_MEAN, MEAN, Cell
+from mta._rings cimport ring_place
 from mta._search cimport Decider
 from mta._tier_bytes cimport WORD
 from mta._tiers cimport Tiers
@@ -142,6 +145,8 @@ cdef class StoredFifo(Fifo):
         return 0
 
     cdef int64_t null_from(self, int64_t position) except -1 nogil:
+        if not self.tiers.counting:
+            return 0
         with gil:
             return self.tiers.nulls_before(position - self.state.forest.base)
 
@@ -188,7 +193,14 @@ cdef class StoredFifo(Fifo):
         raise DataError(f"row {self.state.back}: the values are {', '.join(self.kinds)} here")
 
     cdef object chain_of(self, policies):
-        return None    # every step may read and write
+        if self.tiers.boxes is not None or any([isinstance(policy, AtMost) for policy in policies]):
+            return None
+        return Fifo.chain_of(self, policies)
+
+    cdef FifoGuide new_guide(self):
+        cdef StoredGuide guide = StoredGuide(self)
+        guide.window, guide.tiers, guide.restores = self, self.tiers, False
+        return guide
 
     cdef FifoSearch search(self, policy):
         cdef StoredSearch search = StoredSearch(self, policy, self.query())
@@ -236,7 +248,7 @@ cdef class StoredFifo(Fifo):
         return self.answers_of(array, step)
 
     def slide_while(self, array, *policies):
-        """As with every `Fifo`, a value at a time.
+        """As with every `Fifo`; by ``mta.at_most`` a value at a time.
 
         Raises
         ------
@@ -245,11 +257,38 @@ cdef class StoredFifo(Fifo):
             after them may be inside as well, as ``inserted`` tells; the policies have let go of some
             of its values or of none.
         """
-        self.check_idle()
-        for policy in policies:
-            self.checked_policy(policy)
-        self.cells_of(array)    # refuses what it can't take
-        return self.answers_of(array, lambda value: self.slide_while_one(value, policies))
+        return Fifo.slide_while(self, array, *policies)
+
+    cdef int64_t run_while(self, const int64_t[::1] cells, const uint8_t[::1] mask, Chain chain, tuple policies,
+                           int64_t[::1] counts, int64_t[::1] out) except -2:
+        try:
+            return Fifo.run_while(self, cells, mask, chain, policies, counts, out)
+        except StoreError as error:
+            error.answers = self.finished(np.asarray(out)[:self.answered], np.asarray(counts)[:self.answered])
+            raise
+
+    cdef int take_in(self, Cell raw, bint there, int64_t most) except -1 nogil:
+        cdef uint8_t marked = there
+        cdef int64_t position
+        self.look(&marked, 1)
+        position = self.state.forest.back
+        self.ops.insert(&self.state, raw, there, NULL, NULL)
+        self.note_rows(&marked, position, 1)
+        return 0
+
+    cdef int drop_to(self, int64_t front) except -1 nogil:
+        """What is then asked for is in memory."""
+        if front - self.state.front > SINGLE_STEPS:
+            with gil:
+                self.evict_inside(front)
+            return 0
+        if front > self.state.front:
+            self.ops.evict_to(&self.state, front, NULL, NULL)
+        if self.state.front < self.state.back and self.tiers.prepared != self.state.forest.front >> self.tiers.bits:
+            with gil:
+                self.tiers.prepare(self.state.forest.front)
+        self.first_null = self.tiers.nulls_at(self.state.forest.front) if self.tiers.counting else 0
+        return 0
 
     cdef object answers_of(self, array, step):
         answers = []
@@ -437,6 +476,25 @@ cdef class StoredFifo(Fifo):
     def from_bytes(cls, data, agg, **options):
         """Refused: see `to_bytes`."""
         raise SnapshotError("from_bytes: a window on a store is opened again by its name")
+
+
+cdef class StoredGuide(FifoGuide):
+    """Its nodes, for policies that need no Python: they are in memory where the front is, or read."""
+
+    cdef StoredFifo window
+    cdef Tiers tiers
+
+    cdef int extend(self, int monoid, int level, int64_t row, void* out) except -1 nogil:
+        cdef int64_t position = row - self.window.state.forest.base
+        cdef FifoState* state = &self.window.state
+        if level == 0 and position >> self.tiers.bits == self.tiers.prepared:
+            return self.window.ops.join(
+                state, out, ring_place(self.tiers.heads[0], position, self.window.ops.size), NULL)
+        with gil:
+            return self.window.ops.join(state, out, self.tiers.node(level, position >> level), NULL)
+
+    cdef int evict_to(self, int monoid, int64_t front) except -1 nogil:
+        return self.window.drop_to(front)
 
 
 cdef class StoredSearch(FifoSearch):

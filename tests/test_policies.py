@@ -182,6 +182,19 @@ def test_policies_in_turn():
     assert len(many) < 50 and many.slide_while(x).tolist()[-1] == x.max()
 
 
+@pytest.mark.parametrize("kind", [fifo.AMTA, fifo.LogMTA])
+@given(st.lists(st.none() | st.integers(0, 3).map(float), max_size=60), st.integers(1, 12))
+def test_policies_in_turn_over_nulls(kind, values, most):
+    """What the first lets go of is not counted by the second."""
+    window, inside = kind(agg.longest_run("x"), type="float"), []
+    for value in values:
+        one = np.ma.MaskedArray([value or 0.0], [value is None])
+        window.slide_while(one, mta.last(most), mta.since_longest_run())
+        last = [*inside, value][-most:]
+        inside = last[brute_since_longest_run(last) :]
+        assert len(window) == len(inside)
+
+
 @pytest.mark.parametrize(
     "text",
     [

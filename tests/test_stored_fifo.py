@@ -27,6 +27,7 @@ CASES = {
     "rows": (agg.count_all(), "int", INTS),
     "words": (WORDS("x"), "float", st.sampled_from("abcdefgh")),
     "ends": (ENDS("x"), "float", st.integers(0, 99)),
+    "longest run": (agg.longest_run("x"), "float", st.integers(0, 3).map(float)),
 }
 ARRAYS = 260  # rows in one call, at most
 
@@ -48,6 +49,39 @@ def outcome(call, *arguments):
         raise
     except (PolicyError, SpecError, TypeError) as error:
         return type(error).__name__
+
+
+def older(total, old):
+    """Monotone for maxima; numba compiles it."""
+    return old is not None and old < total
+
+
+READY = {
+    "last": mta.last,
+    "since_max": lambda _: mta.since_max(),
+    "since_longest_run": lambda _: mta.since_longest_run(),
+    "older": lambda _: older,
+}
+
+
+def slid_while(window, array, policies):
+    """The answers, as of a caller that tries again."""
+    begun, found = window.inserted, []
+
+    def rest():
+        if window.inserted - begun > len(found):  # the next one is inside, without an answer
+            for policy in policies:
+                window.evict_while(policy)
+            found.append(window.query())
+        try:
+            found.extend(window.slide_while(array[len(found) :], *policies))
+        except StoreError as error:
+            found.extend(error.answers)
+            assert window.inserted - begun in (len(found), len(found) + 1)
+            raise
+
+    until_it_works(rest)
+    return found
 
 
 class Machine(RuleBasedStateMachine):
@@ -160,34 +194,29 @@ class Machine(RuleBasedStateMachine):
 
     @rule(
         data=st.data(),
-        n=st.integers(0, 60),
-        name=st.sampled_from(["last", "since_max"]),  # functions would be compiled
+        n=st.integers(0, ARRAYS),
+        names=st.lists(st.sampled_from(list(READY)), max_size=2, unique=True),
         most=st.integers(1, 400),
     )
-    def slide_while(self, data, n, name, most):
-        policy = getattr(mta, name)(*([] if name == "since_max" else [most]))
+    def slide_while(self, data, n, names, most):
+        maxima = self.aggregate.fn == "max"
+        names = [name for name in names if name != "older" or maxima]
+        policies = [READY[name](most) for name in names]
         array, rows = self.array(data, n)
-        # Row by row, as a policy may refuse at any of them.
+        refused = outcome(self.memory.slide_while, array[:0], *policies)
+        if isinstance(refused, str):
+            assert outcome(self.window.slide_while, array, *policies) == refused
+            return
+        expected, fronts = [], []
         for row in range(n):
-            one = array[row : row + 1]
-            expected = outcome(self.memory.slide_while, one, policy)
-            before = self.window.inserted
-
-            def step(one=one, before=before):
-                if self.window.inserted == before:
-                    return outcome(self.window.slide_while, one, policy)
-                gone = outcome(self.window.evict_while, policy)
-                return gone if isinstance(gone, str) else [self.window.query()]
-
-            found = until_it_works(step)
-            if isinstance(expected, str):
-                assert found == expected
-            else:
-                assert bits(found[0]) == bits(expected[0])
-                assert bits(self.attempt(self.window.query)) == bits(self.memory.query())
-            if self.window.inserted > before:
-                self.history.insert(rows[row])
-            self.history.evict_to(len(self.history.rows) - len(self.memory))
+            expected += list(self.memory.slide_while(array[row : row + 1], *policies))
+            fronts.append(len(self.history.rows) + row + 1 - len(self.memory))
+        found = slid_while(self.window, array, policies)
+        assert list(map(bits, found)) == list(map(bits, expected))
+        assert bits(self.attempt(self.window.query)) == bits(self.memory.query())
+        for value, front in zip(rows, fronts, strict=True):
+            self.history.insert(value)
+            self.history.evict_to(front)
             self.history.mark()
 
     @rule()
