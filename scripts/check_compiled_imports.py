@@ -45,6 +45,7 @@ HIGHER_MAY = {
         "mta.snapshot",
     },
     "mta._stored_fifo": {
+        "mta._decide",
         "mta._fifo",
         "mta._fifo_policies",
         "mta._many",
