@@ -114,7 +114,7 @@ cdef class Fifo(FifoValues):
         if not isinstance(policy, Ready):
             return self.search(policy)
         if not self.ruled:
-            self.guide = FifoGuide(self)
+            self.guide = self.new_guide()
         made = make_decider(policy, self.guide, self.pairs(), [self.answer], None)
         self.ruled = self.ruled[1 - MOST_RULED:] + [(policy, made)]
         return made

@@ -49,14 +49,14 @@ def bytes_frame(data: bytes) -> Frame:
 
 
 def warm_up() -> None:
-    """Import what the first frame needs, which takes a while.
+    """Import what the first frame needs, which takes a while: pyarrow, with its first array pandas.
 
     Raises
     ------
     SnapshotError
         pyarrow is missing.
     """
-    _pyarrow()
+    _pyarrow().array(np.zeros(1))
 
 
 def _pyarrow() -> Any:

@@ -6,18 +6,16 @@ from mta._decide cimport Chain
 from mta._fifo cimport Fifo
 from mta._fifo_ops cimport fifo_bytes
 from mta._fifo_policies cimport FifoGuide, FifoSearch
-from mta._fifo_state cimport FifoState
 from mta._many cimport as_array, is_array
 from mta._monoids cimport GEOMETRIC_MEAN, MEAN, Cell
 from mta._rings cimport ring_place
-from mta._search cimport Decider
 from mta._tier_bytes cimport WORD
 from mta._tiers cimport Tiers
 
 import numpy as np
 
 from mta.errors import DataError, SpecError, SnapshotError, StoreError
-from mta.policies import AtMost, SinceExtreme, SinceLongestRun
+from mta.policies import AtMost
 from mta.stores import Store, open_store
 
 cdef enum:
@@ -167,9 +165,11 @@ cdef class StoredFifo(Fifo):
     def evict_while(self, policy):
         """As with every `Fifo`; by ``mta.at_most`` values go one by one, and some may have gone where
         the store fails."""
-        if not isinstance(policy, AtMost):
-            return Fifo.evict_while(self, policy)
         self.check_idle()
+        if not isinstance(policy, AtMost):
+            if self.state.front < self.state.back:
+                self.tiers.prepare(self.state.forest.front)
+            return Fifo.evict_while(self, policy)
         self.checked_policy(policy)
         begun = self.state.front
         while self.state.front < self.state.back:
@@ -178,16 +178,6 @@ cdef class StoredFifo(Fifo):
                 break
             self.evict_to(self.state.front + 1)
         return self.state.front - begun
-
-    cdef Decider decider(self, policy):
-        if isinstance(policy, SinceExtreme):
-            return self.search(policy)    # reads the nodes that it asks for
-        if isinstance(policy, SinceLongestRun) and self.state.forest.split < 0:
-            self.query()
-        return Fifo.decider(self, policy)
-
-    cdef Decider known(self, policy):
-        return None
 
     cdef int to_python(self) except -1:
         raise DataError(f"row {self.state.back}: the values are {', '.join(self.kinds)} here")
@@ -198,14 +188,19 @@ cdef class StoredFifo(Fifo):
         return Fifo.chain_of(self, policies)
 
     cdef FifoGuide new_guide(self):
-        cdef StoredGuide guide = StoredGuide(self)
-        guide.window, guide.tiers, guide.restores = self, self.tiers, False
-        return guide
+        return StoredGuide(self)
+
+    cdef int append_node(self, int level, int64_t row, void* part) except -1 nogil:
+        """To a prefix: the node of this level that starts at the row."""
+        cdef int64_t position = row - self.state.forest.base
+        if level == 0 and position >> self.tiers.bits == self.tiers.prepared:
+            return self.ops.join(
+                &self.state, part, ring_place(self.tiers.heads[0], position, self.ops.size), NULL)
+        with gil:
+            return self.ops.join(&self.state, part, self.tiers.node(level, position >> level), NULL)
 
     cdef FifoSearch search(self, policy):
-        cdef StoredSearch search = StoredSearch(self, policy, self.query())
-        search.tiers = self.tiers
-        return search
+        return StoredSearch(self, policy, self.query())
 
     # ------------------------------------------------------------------------------ arrays
 
@@ -481,27 +476,15 @@ cdef class StoredFifo(Fifo):
 cdef class StoredGuide(FifoGuide):
     """Its nodes, for policies that need no Python: they are in memory where the front is, or read."""
 
-    cdef StoredFifo window
-    cdef Tiers tiers
-
     cdef int extend(self, int monoid, int level, int64_t row, void* out) except -1 nogil:
-        cdef int64_t position = row - self.window.state.forest.base
-        cdef FifoState* state = &self.window.state
-        if level == 0 and position >> self.tiers.bits == self.tiers.prepared:
-            return self.window.ops.join(
-                state, out, ring_place(self.tiers.heads[0], position, self.window.ops.size), NULL)
-        with gil:
-            return self.window.ops.join(state, out, self.tiers.node(level, position >> level), NULL)
+        return (<StoredFifo> self.fifo).append_node(level, row, out)
 
     cdef int evict_to(self, int monoid, int64_t front) except -1 nogil:
-        return self.window.drop_to(front)
+        return (<StoredFifo> self.fifo).drop_to(front)
 
 
 cdef class StoredSearch(FifoSearch):
     """Over a window on a store: nodes are read as they are asked for."""
 
-    cdef Tiers tiers
-
     cdef int extend(self, int level, void* part) except -1:
-        cdef void* node = self.tiers.node(level, (self.row - self.base) >> level)
-        return self.fifo.ops.join(&self.fifo.state, part, node, NULL)
+        return (<StoredFifo> self.fifo).append_node(level, self.row, part)

@@ -49,7 +49,6 @@ HIGHER_MAY = {
         "mta._fifo",
         "mta._fifo_policies",
         "mta._many",
-        "mta._search",
         "mta._tiers",
         "mta.errors",
         "mta.policies",
