@@ -8,7 +8,6 @@ from __future__ import annotations
 import datetime as dt
 import re
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -52,12 +51,6 @@ class Duration:
             return self.amount if self.ticks and unit == "i" else None
         whole, rest = divmod(self.amount, NANOSECONDS[unit])
         return None if rest else whole
-
-
-def plain_int(value: Any) -> Any:
-    """NumPy's integers as Python's, which show as what they are; anything else as it is."""
-    whole = isinstance(value, np.integer) and not isinstance(value, np.timedelta64)
-    return int(value) if whole else value
 
 
 def parse_duration(value: object, argument: str) -> Duration:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
-from mta.durations import plain_int
+from mta.arguments import MOST, is_choice, no_whole, plain_number
 from mta.errors import SpecError
 
 NAN_MODES = ("propagate", "skip", "greatest")
@@ -149,7 +149,7 @@ class Aggregate:
         _check_columns(self)
         allowed = (*FUNCTIONS[self.fn].options, "min_count", "nan")
         for name, check in _CHECKS.items():
-            value = plain_int(getattr(self, name))
+            value = plain_number(getattr(self, name))
             object.__setattr__(self, name, value)
             if name in allowed:
                 check(f"agg.{self.fn}: {name}", value)
@@ -282,17 +282,17 @@ def _check_sketch(aggregate: Aggregate) -> None:
     _one_of(function.sources)(f"{where}: source", aggregate.source)
 
 
-def _whole(least: int) -> Callable[[str, Any], None]:
+def _whole(least: int, most: int = MOST) -> Callable[[str, Any], None]:
     def check(where: str, value: Any) -> None:
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise SpecError(f"{where} must be a whole number from {least}, not {value!r}")
+        if why := no_whole(value, least, most):
+            raise SpecError(f"{where} {why}")
 
     return check
 
 
 def _one_of(choices: Sequence[Any]) -> Callable[[str, Any], None]:
     def check(where: str, value: Any) -> None:
-        if value not in choices:
+        if not is_choice(value, choices):
             raise SpecError(f"{where} must be one of {tuple(choices)}, not {value!r}")
 
     return check
@@ -320,7 +320,7 @@ def _flag(where: str, value: Any) -> None:
 
 _CHECKS: dict[str, Callable[[str, Any], None]] = {
     "q": _fraction,
-    "k": _whole(1),
+    "k": _whole(1, 2**31 - 1),  # there is room for so many from the start
     "ddof": _whole(0),
     "interp": _one_of(INTERPOLATIONS),
     "bias": _flag,

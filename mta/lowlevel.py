@@ -19,6 +19,7 @@ import numpy as np
 
 from mta._lowlevel import LowTable
 from mta._partials import Partials
+from mta.arguments import no_whole, plain_number
 from mta.buckets import window_edges
 from mta.engine import Ints
 from mta.errors import DataError, SpecError
@@ -29,7 +30,7 @@ from mta.partial_batch import Part, PartialBatch, batch_layout
 from mta.periodic import FIRST, Periodic
 from mta.periodic_stream import PeriodicStream, places_in
 from mta.push import EVER, NEVER, NO_ROWS
-from mta.spec_arguments import check_choice
+from mta.spec_arguments import check_choice, source_names
 
 FLUSH = ("lazy", "slow")
 # Keys are forgotten when there are so many times more of them than slots.
@@ -59,7 +60,7 @@ class LowLevelStream(PeriodicStream):
         _check(spec, no_partials(self.plan), size, flush, within, every)
         self.size, self.flush, self.within, self.every = int(size), flush, int(within), int(every)
         assert self.watermark is not None
-        declared = self.watermark.sources if sources is None else tuple(sources)
+        declared = self.watermark.sources if sources is None else source_names(sources)
         if self.watermark.source is None:  # a source's name tells stages apart, and not rows
             declared = ()
         self.watermark = replace(self.watermark, sources=declared)
@@ -311,9 +312,8 @@ def _check(
 ) -> None:
     check_choice(flush, "flush", FLUSH)
     for name, number, least in (("size", size, 1), ("within", within, 0), ("every", every, 1)):
-        whole = type(number) is not bool and isinstance(number, (int, np.integer))
-        if not whole or not least <= number < 2**31:
-            raise SpecError(f"{name}: a whole number from {least} is needed, not {number!r}")
+        if why := no_whole(plain_number(number), least, 2**31 - 1):
+            raise SpecError(f"{name}: {why}")
     if why_not is not None:
         raise SpecError(f"low_level: it needs partial aggregates, but {why_not}")
     if spec.lateness is not None and spec.lateness.mode == "revise":

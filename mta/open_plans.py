@@ -16,6 +16,7 @@ from mta.periodic import Landmark, Periodic
 from mta.plan import Plan
 from mta.planner import PLANS, Choice, Observed, choose_plan, memory_by_group
 from mta.rows import first_rows
+from mta.spec_arguments import check_choice
 
 # Before that many rows a stream does not know yet what it is about.
 ENOUGH = 4096
@@ -25,8 +26,7 @@ _ALIKE = 0.5
 
 def first_choice(spec: Periodic, plan: Plan, wanted: str) -> tuple[Choice, bool]:
     """The plan to begin with, and whether a better one may be looked for."""
-    if wanted not in PLANS:
-        raise SpecError(f"plan: must be one of {PLANS}, not {wanted!r}")
+    check_choice(wanted, "plan", PLANS)
     if isinstance(spec, Landmark) and wanted in ("wid", "adapt"):
         raise SpecError(
             f"plan: a landmark's windows share all their rows; {wanted!r} is not for it"

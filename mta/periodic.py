@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 
+from mta.arguments import plain_number
 from mta.calendars import Clock, Period, parse_period
 from mta.durations import NANOSECONDS, Duration, parse_duration
 from mta.errors import SpecError
@@ -551,19 +552,22 @@ def calendar(
 
 def _origin(value: Any) -> Duration | str | None:
     """An origin as a length after the epoch."""
-    if value is None or value == FIRST:
-        return value if value is None else FIRST
-    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
-        return Duration(int(value), ticks=True)
+    value = plain_number(value)
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return FIRST if value == FIRST else parse_duration(value, "origin")
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Duration(value, ticks=True)
+    if not isinstance(value, (dt.date, np.datetime64)):
+        return parse_duration(value, "origin")
     if value != value:  # NaT of any library
         raise SpecError(f"origin: {value!r} is not a time")
     if isinstance(value, dt.datetime) and value.tzinfo is not None:
         value = value.astimezone(dt.timezone.utc).replace(tzinfo=None)
-    if isinstance(value, (dt.date, np.datetime64)):
-        nanoseconds = getattr(value, "nanosecond", 0)
-        stamp = np.datetime64(value, "us") if isinstance(value, dt.date) else value
-        return _since_epoch(stamp, nanoseconds)
-    return parse_duration(value, "origin")
+    nanoseconds = getattr(value, "nanosecond", 0)
+    stamp = np.datetime64(value, "us") if isinstance(value, dt.date) else value
+    return _since_epoch(stamp, nanoseconds)
 
 
 def _since_epoch(stamp: np.datetime64, nanoseconds: int) -> Duration:

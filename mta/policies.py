@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from mta.durations import Duration, parse_duration, plain_int
+from mta.arguments import plain_number
+from mta.durations import Duration, parse_duration
 from mta.errors import SpecError
 from mta.functions import Aggregate
 
@@ -185,7 +186,7 @@ def last(range: int | str | Any, on: str = "ts") -> Last:
     >>> mta.last("90m"), mta.last(1024)
     (mta.last('90m'), mta.last(1024))
     """
-    range = plain_int(range)
+    range = plain_number(range)
     if isinstance(range, bool) or not isinstance(range, int):
         range = parse_duration(range, "range")
     amount = range if isinstance(range, int) else range.amount
@@ -288,11 +289,11 @@ def at_most(total: int | float, name: str | None = None) -> AtMost:
     >>> [tuple(w.push(x=x)) for x in (2, 2, 3, 3, 4)]
     [(2, 2), (4, 2), (7, 3), (10, 3), (10, 4)]
     """
-    given: Any = total
+    given: Any = plain_number(total)
     number = isinstance(given, (int, float)) and not isinstance(given, bool)
-    if not number or not 0 <= total < 2**63:
+    if not number or not 0 <= given < 2**63:
         raise SpecError(f"total: must be a number from 0 to 2**63, not {total!r}")
-    made: AtMost = _at_most(_checked(name), total)
+    made: AtMost = _at_most(_checked(name), given)
     return made
 
 

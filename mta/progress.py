@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from mta._progress import Marks
 from mta.durations import Duration
 from mta.errors import SpecError
+from mta.spec_arguments import check_choice, check_column
 
 LATE = ("drop", "revise", "error")
 COMBINE = ("min", "max")
@@ -44,16 +45,12 @@ class Watermark:
             length = getattr(self, argument)
             if length is not None and length.amount < 0:
                 raise SpecError(f"{argument}: must not be negative, not {length}")
-        if self.source is not None and not isinstance(self.source, str):
-            raise SpecError(f"source: must be the name of a column, not {self.source!r}")
-        if self.punctuation is not None and not isinstance(self.punctuation, str):
-            raise SpecError(f"punctuation: must be the name of a column, not {self.punctuation!r}")
-        if self.per not in PER:
-            raise SpecError(f"per: must be one of {PER}, not {self.per!r}")
+        check_column(self.source, "source")
+        check_column(self.punctuation, "punctuation")
+        check_choice(self.per, "per", PER)
         if self.per != "stream" and self.punctuation is None:
             raise SpecError("per: needs the name of the column that marks punctuation")
-        if self.combine not in COMBINE:
-            raise SpecError(f"combine: must be one of {COMBINE}, not {self.combine!r}")
+        check_choice(self.combine, "combine", COMBINE)
 
     def check_here(self) -> None:
         """Refuse what needs a clock, which streams in this process do not look at.
@@ -83,8 +80,7 @@ class Late:
     within: Duration | None = None
 
     def __post_init__(self) -> None:
-        if self.mode not in LATE:
-            raise SpecError(f"late: must be one of {LATE}, not {self.mode!r}")
+        check_choice(self.mode, "mode", LATE)
         if self.within is not None and self.within.amount < 0:
             raise SpecError(f"within: must not be negative, not {self.within}")
         if self.within is not None and self.mode != "revise":

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mta import aggregates
-from mta.durations import plain_int
+from mta.arguments import plain_number
 from mta.errors import DataError, SpecError
 from mta.functions import FUNCTIONS
 from mta.specs import rolling
@@ -63,7 +63,7 @@ def _make(fn: str, by_time: bool) -> Callable[..., Any]:
         extent, on = given.pop("range" if by_time else "window"), None
         if by_time:
             columns["by"], on = given.pop("by"), "by"
-        elif extent is not None and not isinstance(plain_int(extent), int):
+        elif extent is not None and not isinstance(plain_number(extent), int):
             told = f"rows are counted, and {extent!r} are none; mta.rolling_{fn}_by is over time"
             raise SpecError(f"window: {told}")
         spec = rolling(extent, on=on, **window).agg(answer=aggregate(*names, **given))

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from mta.arguments import is_choice, no_whole, plain_number
 from mta.calendars import Period
-from mta.durations import Duration, parse_duration, plain_int
+from mta.durations import Duration, parse_duration
 from mta.errors import SpecError
 
 
 def length_of(value: object, argument: str) -> int | Duration | None:
     """A number of rows as it is, anything else as a duration."""
-    value = plain_int(value)
+    value = plain_number(value)
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     return parse_duration(value, argument)
@@ -42,15 +43,35 @@ def check_column(name: object, argument: str) -> None:
 
 def check_choice(value: object, argument: str, choices: tuple[str, ...]) -> None:
     """Refuse what is none of the choices."""
-    if value not in choices:
+    if not is_choice(value, choices):
         raise SpecError(f"{argument}: must be one of {choices}, not {value!r}")
 
 
 def check_whole(value: object, argument: str, least: int) -> None:
     """Refuse what is no whole number from `least` on, nor None."""
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if value is not None and (not whole or value < least):  # type: ignore[operator]
-        raise SpecError(f"{argument}: must be a whole number from {least}, not {value!r}")
+    why = "" if value is None else no_whole(value, least)
+    if why:
+        raise SpecError(f"{argument}: {why}")
+
+
+def source_names(sources: Iterable[Hashable] | None, argument: str = "sources") -> tuple[Any, ...]:
+    """The names of sources, or the only one, as a tuple."""
+    if sources is None or isinstance(sources, str):
+        return () if sources is None else (sources,)
+    if isinstance(sources, bytes) or not isinstance(sources, Iterable):
+        raise SpecError(f"{argument}: must be a list of names of sources, not {sources!r}")
+    names = tuple(sources)
+    for name in names:
+        if name is None or not isinstance(name, Hashable):
+            raise SpecError(f"{argument}: {name!r} is not the name of a source")
+    return names
+
+
+def check_stream_name(name: object, reserved: str) -> None:
+    """Refuse what no stream on a store can be called: it is part of its blocks' keys."""
+    if not isinstance(name, str) or not name or any(mark in name for mark in reserved):
+        marks = " and ".join(reserved)
+        raise SpecError(f"name: text without {marks} is needed, not {name!r}")
 
 
 def amount_of(length: int | Duration, argument: str) -> int:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, fields, replace
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from mta.durations import Duration, parse_duration, plain_int
+from mta.arguments import plain_number
+from mta.durations import Duration, parse_duration
 from mta.errors import SpecError
 from mta.functions import Aggregate, check_names, named
 from mta.progress import Late, Watermark
@@ -24,6 +25,7 @@ from mta.spec_arguments import (
     key_names,
     length_of,
     plain,
+    source_names,
 )
 
 if TYPE_CHECKING:
@@ -225,11 +227,11 @@ class Streamed(Spec):
         parsed: dict[str, Any] = {
             n: None if x is None else parse_duration(x, n) for n, x in lengths.items()
         }
-        names = (sources,) if isinstance(sources, str) else tuple(sources or ())
+        names = source_names(sources)
         told: dict[str, Any] = {"punctuation": punctuation, "per": per}
-        if per == "group" and not self.by:
-            raise SpecError("per: 'group' is for specs with keys (by=)")
         made = Watermark(**parsed, source=source, sources=names, combine=combine, **told)
+        if made.per == "group" and not self.by:
+            raise SpecError("per: 'group' is for specs with keys (by=)")
         return replace(self, progress=made)
 
     def late(self, mode: str = "drop", *, within: str | Any = None) -> Self:
@@ -517,7 +519,7 @@ def rolling(
     {'total': [10, 70, 30, 50], 'n': [1, 2, 2, 2]}
     """
     extent, shift = length_of(range, "range"), length_of(lag, "lag")
-    least, step = plain_int(min_periods), plain_int(every)
+    least, step = plain_number(min_periods), plain_number(every)
     return Rolling(extent, on, key_names(by), closed, shift, ties, least, step, every_by)
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mta._frames_bytes import warm_up
+from mta.arguments import plain_number
 from mta.budget import Budget
 from mta.count_log import LEAST_MEMORY, Logs
 from mta.errors import SpecError
@@ -22,6 +23,7 @@ from mta.pool_room import BLOCKS_OF_ROWS, PoolRoom, rows_for_a_track
 from mta.repository import Repository
 from mta.row_blocks import Layout
 from mta.sizes import parse_bytes
+from mta.spec_arguments import check_stream_name, check_whole
 from mta.stores import Store, open_store
 from mta.stores.background import BackgroundStore
 from mta.stores.files import FileStore
@@ -83,8 +85,9 @@ class Spill:
         if logs:
             self._log_memory = 3 * self.memory // 4 // logs
             self.memory //= 4  # (a pool beyond a few blocks saves nothing)
-        if not name or "/" in name:
-            raise SpecError(f"name: text without a slash is needed, not {name!r}")
+        check_stream_name(name, "/")
+        block = plain_number(block)
+        check_whole(block, "block", 1)
         self.name, self.block = name, block
         self.lasts = store is not None  # the rows outlive this process
         self.owns = not isinstance(store, Store)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+from mta.arguments import plain_number
 from mta.bucket_stream import BucketStream
 from mta.costs import requests_a_second
 from mta.engine import Ints
@@ -26,6 +27,7 @@ from mta.plan import make_plan
 from mta.push import EVER
 from mta.sizes import parse_bytes
 from mta.snapshot import refusing_damage, seal, unseal
+from mta.spec_arguments import check_stream_name, check_whole
 from mta.stored_place import Place, blocks_needed
 from mta.stored_plans import first_stored_choice, follow_stored, stored_choice
 from mta.stores import FileStore, Store, open_store
@@ -309,8 +311,9 @@ def open_stored(
 ) -> StoredBucketStream:
     """A stream whose windows are on a store, as it was flushed; see ``Periodic.stream``."""
     size = parse_bytes(memory, "memory")
-    if not name or "/" in name or "~" in name:
-        raise SpecError(f"name: text without / and ~ is needed, not {name!r}")
+    check_stream_name(name, "/~")
+    block = plain_number(block)
+    check_whole(block, "block", 1)
     opened, own = _opened(store)
     try:
         together = OneBatch(opened)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mta._keys import factorize
+from mta.arguments import is_choice
 from mta.costs import space_one_window, space_two_levels
 from mta.errors import SpecError
 from mta.frames import Frame, open_frame
@@ -30,7 +31,7 @@ def first_stored_choice(spec: Periodic, plan: Plan, wanted: str) -> Choice:
     SpecError
         These windows, or aggregates, can't be kept on a store.
     """
-    if wanted not in STORED_PLANS:
+    if not is_choice(wanted, STORED_PLANS):
         raise SpecError(f"plan: with memory= one of {STORED_PLANS}, not {wanted!r}")
     _check_stored(spec, plan)
     sorts = [f"{o.name}: {o.aggregate!r}" for o in plan.outputs if needs_rows(o.state)]

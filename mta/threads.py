@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mta._bounds import Bounds
+from mta.arguments import no_whole, plain_number
 from mta.errors import SpecError
 from mta.kernels import Columns
 from mta.plan import Plan
@@ -30,9 +31,10 @@ def check_threads(threads: object) -> int:
     SpecError
         It is none.
     """
-    if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
-        raise SpecError(f"threads: must be a whole number from 1, not {threads!r}")
-    return threads
+    number: int = plain_number(threads)
+    if why := no_whole(number, 1):
+        raise SpecError(f"threads: {why}")
+    return number
 
 
 def slide_in_threads(

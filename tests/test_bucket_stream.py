@@ -292,7 +292,7 @@ WRONG = [
     (lambda: TUMBLING.watermark("-5i"), "delay: must not be negative"),
     (lambda: TUMBLING.watermark(idle_after="5i").stream(), "source: idle_after needs the name"),
     (lambda: TUMBLING.watermark(source="s", combine="avg"), "combine: must be one of"),
-    (lambda: TUMBLING.late("ignore"), "late: must be one of"),
+    (lambda: TUMBLING.late("ignore"), "mode: must be one of"),
     (lambda: TUMBLING.late("drop", within="5i"), "within: only rows that revise"),
     (lambda: mta.tumbling("9i", on="t", empty="emit").agg(n=agg.count()).stream(), "empty: 'emit'"),
     (lambda: mta.tumbling("9i", on="t").agg(revision=agg.count()).stream(), "'revision' is what"),

@@ -311,10 +311,10 @@ def test_damaged_bytes_are_refused():
 
 
 WRONG = [
-    (lambda: COUNTS.low_level(size=0), "size: a whole number from 1"),
+    (lambda: COUNTS.low_level(size=0), "size: must be a whole number from 1"),
     (lambda: COUNTS.low_level(flush="never"), "flush: must be one of"),
-    (lambda: COUNTS.low_level(within=-1), "within: a whole number from 0"),
-    (lambda: COUNTS.low_level(every=0.5), "every: a whole number from 1"),
+    (lambda: COUNTS.low_level(within=-1), "within: must be a whole number from 0"),
+    (lambda: COUNTS.low_level(every=0.5), "every: must be a whole number from 1"),
     (lambda: COUNTS.agg(m=agg.median("x")).low_level(), "low_level: it needs partial aggregates"),
     (lambda: COUNTS.late("revise").low_level(), "late: 'revise' answers again"),
     (
