@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,7 @@ NANOSECONDS = {
     "w": 7 * 86400 * 10**9,
 }
 _ALIASES = {"min": "m", "µs": "us", "day": "d", "days": "d"}
+_NUMPY_UNITS = {"D": "d", "W": "w"}  # those that NumPy has other names for
 _CALENDAR = ("mo", "q", "y")
 _PART = re.compile(r"(\d+)\s*([a-zA-Zµ]+)\s*")
 
@@ -70,12 +72,30 @@ def parse_duration(value: object, argument: str) -> Duration:
     )
 
 
+def since_epoch(time: Any) -> int | None:
+    """Nanoseconds since the epoch of a datetime, date, numpy.datetime64 or pandas.Timestamp, in UTC
+    where it names no zone; None: it is none of these, or NaT."""
+    if isinstance(time, dt.datetime) and time.tzinfo is not None:
+        time = time.astimezone(dt.timezone.utc).replace(tzinfo=None)
+    if hasattr(time, "to_datetime64"):
+        time = time.to_datetime64()  # NumPy does not ask pandas for its nanoseconds
+    elif isinstance(time, dt.date):
+        time = np.datetime64(time)
+    if not isinstance(time, np.datetime64) or np.isnat(time):
+        return None
+    unit, step = np.datetime_data(time.dtype)
+    if unit in ("Y", "M"):
+        time, unit, step = time.astype("M8[D]"), "D", 1
+    name = _NUMPY_UNITS.get(unit, unit)
+    return int(time.astype(np.int64)) * step * NANOSECONDS[name] if name in NANOSECONDS else None
+
+
 def _parse_timedelta64(value: np.timedelta64, argument: str) -> Duration:
     unit, step = np.datetime_data(value.dtype)
-    names = {"D": "d", "W": "w"}
-    if np.isnat(value) or names.get(unit, unit) not in NANOSECONDS:
+    name = _NUMPY_UNITS.get(unit, unit)
+    if np.isnat(value) or name not in NANOSECONDS:
         raise SpecError(f"{argument}: {value!r} has no fixed length")
-    return Duration(int(value.astype(np.int64)) * step * NANOSECONDS[names.get(unit, unit)])
+    return Duration(int(value.astype(np.int64)) * step * NANOSECONDS[name])
 
 
 def _parse_text(text: str, argument: str) -> Duration:

@@ -6,7 +6,6 @@ bounds → one kernel per state → answers back in the order of the input.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,7 +15,8 @@ from numpy.typing import NDArray
 
 from mta._bounds import Bounds, GivenBounds, RowBounds, TimeBounds
 from mta._keys import first_fall, group_places, sort_times, spread
-from mta.durations import NANOSECONDS, Duration
+from mta.arguments import plain_number
+from mta.durations import NANOSECONDS, Duration, since_epoch
 from mta.errors import DataError, SpecError
 from mta.frames import Answer, Column, Frame, is_lazy, open_frame, run_later
 from mta.items import check_items
@@ -50,20 +50,21 @@ class Ticks:
         DataError
             It is not a time of this axis.
         """
-        if self.unit in ("i", None):
-            if isinstance(time, (int, np.integer)) and not isinstance(time, bool):
-                return int(time)
-            raise DataError(f"{argument}: an integer like the column's is needed, not {time!r}")
-        if isinstance(time, dt.datetime) and time.tzinfo is not None:
-            time = time.astimezone(dt.timezone.utc).replace(tzinfo=None)
-        unit = "D" if self.unit == "d" else self.unit
-        try:
-            stamp = np.datetime64(time).astype(f"M8[{unit}]")
-        except (TypeError, ValueError):
-            stamp = np.datetime64("NaT")
-        if np.isnat(stamp):
-            raise DataError(f"{argument}: a time is needed, not {time!r}")
-        return int(stamp.astype(np.int64)) * self.scale
+        if self.unit is None or self.unit == "i":
+            ticks = plain_number(time)
+            if not isinstance(ticks, int) or isinstance(ticks, bool):
+                raise DataError(f"{argument}: an integer like the column's is needed, not {time!r}")
+        else:
+            try:
+                since = since_epoch(np.datetime64(time) if isinstance(time, str) else time)
+            except ValueError:
+                since = None
+            if since is None:
+                raise DataError(f"{argument}: a time is needed, not {time!r}")
+            ticks = since // NANOSECONDS[self.unit] * self.scale
+        if not -(2**63) <= ticks < 2**63:
+            raise DataError(f"{argument}: {time!r} is beyond the times that the column can hold")
+        return ticks
 
 
 def run_batch(spec: Rolling, data: Any, threads: int = 1) -> Any:

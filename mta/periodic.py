@@ -15,7 +15,7 @@ import numpy as np
 
 from mta.arguments import plain_number
 from mta.calendars import Clock, Period, parse_period
-from mta.durations import NANOSECONDS, Duration, parse_duration
+from mta.durations import NANOSECONDS, Duration, parse_duration, since_epoch
 from mta.errors import SpecError
 from mta.functions import Aggregate
 from mta.progress import Late, Watermark
@@ -561,20 +561,7 @@ def _origin(value: Any) -> Duration | str | None:
         return Duration(value, ticks=True)
     if not isinstance(value, (dt.date, np.datetime64)):
         return parse_duration(value, "origin")
-    if value != value:  # NaT of any library
+    since = since_epoch(value)
+    if since is None:
         raise SpecError(f"origin: {value!r} is not a time")
-    if isinstance(value, dt.datetime) and value.tzinfo is not None:
-        value = value.astimezone(dt.timezone.utc).replace(tzinfo=None)
-    nanoseconds = getattr(value, "nanosecond", 0)
-    stamp = np.datetime64(value, "us") if isinstance(value, dt.date) else value
-    return _since_epoch(stamp, nanoseconds)
-
-
-def _since_epoch(stamp: np.datetime64, nanoseconds: int) -> Duration:
-    unit, step = np.datetime_data(stamp.dtype)
-    if unit in ("Y", "M"):
-        stamp, unit, step = stamp.astype("M8[D]"), "D", 1
-    name = {"D": "d", "W": "w"}.get(unit, unit)
-    if np.isnat(stamp) or name not in NANOSECONDS:
-        raise SpecError(f"origin: {stamp!r} is not a time")
-    return Duration(int(stamp.astype(np.int64)) * step * NANOSECONDS[name] + nanoseconds)
+    return Duration(since)

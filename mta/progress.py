@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from mta._progress import Marks
 from mta.durations import Duration
-from mta.errors import SpecError
+from mta.errors import DataError, SpecError
 from mta.spec_arguments import check_choice, check_column
 
 LATE = ("drop", "revise", "error")
@@ -187,6 +187,8 @@ class Progress:
         return max(newest - now, 0), lags
 
     def _number(self, name: Hashable, coming: bool = False) -> int:
+        if not isinstance(name, Hashable):
+            raise DataError(f"source: {name!r} is not the name of a source")
         number = self.numbers.get(name)
         if number is None:
             number = self.numbers[name] = self.marks.add(coming)

@@ -167,16 +167,24 @@ class RollingStream(PushedStream[Rolling]):
         return stream_bytes(self)
 
     def _advance(self, to: Any, source: Hashable) -> Any:
+        self._check_source(source, "advance")
         if self.watermark is not None:
             return super()._advance(to, source)
         if self.ticks is None:
             raise DataError("advance: push rows first, which say what a time is")
         if self.spec.on is None:
             raise DataError("advance: this window has no time column")
-        if source is not None:
-            raise DataError("advance: this spec has no sources; say them by .watermark(source=)")
         self.now = _later(self.now, self.ticks.of(to, "advance"))
         return self._answer()
+
+    def _idle(self, source: Hashable) -> Any:
+        self._check_source(source, "idle")
+        return super()._idle(source)
+
+    def _check_source(self, source: Hashable, call: str) -> None:
+        named = self.watermark is not None and self.watermark.source is not None
+        if source is not None and not named:  # it would be one that no row is of
+            raise DataError(f"{call}: this spec has no sources; say them by .watermark(source=)")
 
     def _answer(self, final: bool = False) -> Any:
         if self.reorder is not None:

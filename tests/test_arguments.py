@@ -13,7 +13,7 @@ import pytest
 
 import mta
 from mta import agg
-from mta.errors import MtaError, SpecError
+from mta.errors import DataError, MtaError, SpecError
 
 # Of each kind what is likely to break a comparison, a conversion or a loop.
 NONSENSE = [
@@ -120,3 +120,46 @@ def test_more_places_than_values_give_all(fn, all_of_them, memory):
     spec = mta.rolling(3).agg(a=fn("x", k=2**16))
     answers = spec.stream(memory=memory).push({"x": np.array([5.0, 7.0, 7.0])})["a"]
     assert answers[-1].tolist() == all_of_them
+
+
+IN_NANOSECONDS = {"ts": np.array(["2026-01-01T00:00:00", "2026-01-01T00:00:05"], "M8[ns]")}
+
+
+@pytest.mark.parametrize("spec", [NUMBERED, TRAILING, TRAILING.watermark("1h")])
+@pytest.mark.parametrize("memory", [None, "1MB"])
+@pytest.mark.parametrize("year", [1, 3000])
+def test_a_time_that_the_column_cannot_hold_moves_nothing(spec, memory, year):
+    op = spec.stream(memory=memory)
+    op.push(IN_NANOSECONDS)
+    before = op.state()
+    with pytest.raises(DataError, match=r"advance: .* is beyond the times that the column can hold"):
+        op.advance(dt.datetime(year, 1, 1))
+    assert op.state() == before
+    assert len(op.push(IN_NANOSECONDS)["n"]) + len(op.finish()["n"]) > 0
+
+
+@pytest.mark.parametrize("to", [2**63, -(10**30), np.timedelta64(5), np.timedelta64("NaT"), True])
+def test_integers_go_on_to_integers_of_64_bits(to):
+    op = mta.tumbling("10i", on="ts").watermark("2i").agg(n=agg.count()).stream()
+    op.push({"ts": np.array([1, 2])})
+    with pytest.raises(DataError, match="advance: "):
+        op.advance(to)
+
+
+def test_pandas_times_are_read_to_the_nanosecond():
+    op = TRAILING.watermark("1h").stream()
+    op.push(IN_NANOSECONDS)
+    op.advance(pd.Timestamp("2026-01-01 00:00:07.000000001"))
+    assert op.state()["watermark"] == pd.Timestamp("2026-01-01 00:00:07.000000001").value
+
+
+def test_sources_have_names():
+    op = TRAILING.watermark("1h").stream()
+    op.push(IN_NANOSECONDS)
+    for call in (lambda: op.advance(IN_NANOSECONDS["ts"][1], "web"), lambda: op.idle("web")):
+        with pytest.raises(DataError, match="this spec has no sources"):
+            call()
+    op = NUMBERED.stream()
+    op.push(IN_NANOSECONDS)
+    with pytest.raises(DataError, match=r"source: \['web'\] is not the name of a source"):
+        op.idle(["web"])
