@@ -132,7 +132,7 @@ def test_a_time_that_the_column_cannot_hold_moves_nothing(spec, memory, year):
     op = spec.stream(memory=memory)
     op.push(IN_NANOSECONDS)
     before = op.state()
-    with pytest.raises(DataError, match=r"advance: .* is beyond the times that the column can hold"):
+    with pytest.raises(DataError, match=r"advance: .* is beyond the times that the column"):
         op.advance(dt.datetime(year, 1, 1))
     assert op.state() == before
     assert len(op.push(IN_NANOSECONDS)["n"]) + len(op.finish()["n"]) > 0
