@@ -188,6 +188,16 @@ cdef class Panes:
         self.drop(before)
 
     @property
+    def taken_in(self):
+        """Of endless windows: whether buckets with rows have been taken in, and perhaps let go of."""
+        cdef const State* st = &self.state
+        cdef int64_t code
+        for code in range(min(st.level.codes, st.codes) if st.level.begun else 0):
+            if rows_of(run_of(&st.level, code), st.shape)[0]:
+                return True
+        return False
+
+    @property
     def buckets(self):
         """The buckets that are held, in order."""
         made = np.empty(self.state.all.n, np.int64)

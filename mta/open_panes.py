@@ -219,11 +219,10 @@ class OpenPanes(PaneRows, OpenWindows):
             return extents, none
         low, high = self.axis.ended(extents, done) + 1, self.axis.ended(extents, now)
         first, last = extents.wids(buckets[[0, -1]])
-        if endless:
-            high = min(high, landmark_end(extents, buckets))
-            low = low if done > -EVER else int(first[0])
-        else:
-            low, high = max(low, int(first[0])), min(high, int(last[1]))
+        high = min(high, landmark_end(extents, buckets) if endless else int(last[1]))
+        if not endless or not self.panes.taken_in:
+            # (A watermark may be far behind the first row: what ends between them is empty.)
+            low = max(low, int(first[0]))
         if low > high:
             return extents, none
         if endless or high - low <= 4 * len(buckets):

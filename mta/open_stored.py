@@ -224,7 +224,8 @@ class StoredPanes(PaneRows, OpenWindows):
         mine, its = extents.wids(np.array([first, last]))
         done = max(done, self.closed_to)
         low = self.axis.ended(extents, done) + 1
-        if not self.endless or done == NEVER:
+        if not self.endless or self.closed_to == NEVER:
+            # (A watermark may be far behind the first row: what ends between them is empty.)
             low = max(low, int(mine[0]))
         high = min(self.axis.ended(extents, now), int(its[1]))
         step = min(_WINDOWS, max(1, _AT_ONCE // max(len(self.groups), 1)))

@@ -319,3 +319,19 @@ def test_progress_and_lateness_belong_to_the_spec():
     assert mta.Spec.from_json(plain.to_json()) == plain
     one = mta.tumbling("1h", on="t").watermark(source="s", sources=["ab"]).agg(n=agg.count())
     assert mta.Spec.from_json(one.to_json()) == one
+
+
+@pytest.mark.parametrize(("plan", "memory"), [("rows", None), ("paned", None), ("2LA", "64KB")])
+def test_a_landmark_is_answered_from_the_first_row_on_however_far_the_watermark_is_behind(
+    plan, memory
+):
+    """There were as many empty windows as fit into the delay: more than memory holds."""
+    spec = mta.landmark("1ms", on="ts", by="k").watermark("3650d").agg(n=agg.count())
+    op = spec.stream(plan=plan, memory=memory)
+    rows = {"ts": np.array([0, 7, 2], "M8[ms]"), "k": np.array([1, 2, 1])}
+    assert len(op.push(rows)["n"]) == 0
+    later = {"ts": np.array([4], "M8[ms]"), "k": np.array([1])}
+    assert len(op.push(later)["n"]) == 0
+    answers = op.finish()
+    found = sorted(zip(answers["k"].tolist(), answers["n"].tolist(), strict=True))
+    assert found == [(1, 1), (1, 1), (1, 2), (1, 2), (1, 3), (1, 3), (1, 3), (1, 3), (2, 1)]
