@@ -48,7 +48,9 @@ class ArrowFrame(Frame):
         return ArrowFrame(pa.table({"values": native}))
 
     def take(self, rows: NDArray[np.int64]) -> Any:
-        return self.data.take(pa.array(rows))
+        places = pa.array(rows)
+        columns = [_taken(column, places) for column in self.data.columns]
+        return pa.Table.from_arrays(columns, schema=self.data.schema)
 
     @property
     def nbytes(self) -> int:
@@ -67,7 +69,7 @@ class ArrowFrame(Frame):
 
     @staticmethod
     def take_native(native: Any, rows: NDArray[np.int64]) -> Any:
-        return native.take(pa.array(rows))
+        return _taken(native, pa.array(rows))
 
     @staticmethod
     def join_natives(old: Any, new: Any) -> Any:
@@ -80,7 +82,7 @@ class ArrowFrame(Frame):
 
     @staticmethod
     def list_native(native: Any, rows: NDArray[np.int64]) -> list[Any]:
-        values: list[Any] = native.take(pa.array(rows)).to_pylist()
+        values: list[Any] = _taken(native, pa.array(rows)).to_pylist()
         return values
 
     def build(self, answers: list[Answer], at: NDArray[np.int64] | None = None) -> Any:
@@ -118,6 +120,19 @@ def _written_out(column: Any) -> Any:
         runs = pa.types.is_run_end_encoded(column.type)
         column = pc.run_end_decode(column) if runs else column.cast(inner)
     return column
+
+
+def _taken(column: Any, rows: Any) -> Any:
+    """These rows of a column of any type; Arrow's own `take` does not have them all."""
+    try:
+        return column.take(rows)
+    except pa.ArrowNotImplementedError:
+        viewed = _VIEWED.get(column.type)
+    if viewed is not None:
+        return column.cast(viewed).take(rows).cast(column.type)
+    null = pa.nulls(1, column.type)
+    each = (null if row is None else _one_array(column.slice(row, 1)) for row in rows.to_pylist())
+    return pa.concat_arrays([_one_array(column.slice(0, 0)), *each])
 
 
 def _one_array(column: Any) -> Any:
@@ -180,7 +195,7 @@ def encode_arrow(name: str, column: Any) -> tuple[NDArray[Any], NDArray[np.bool_
             chunks = _chunked(_written_out(column)).dictionary_encode().chunks
             codes = _one_array(pa.chunked_array([c.indices for c in chunks], pa.int32()))
     except pa.ArrowNotImplementedError:
-        raise DataError(f"by: column {name!r}: {column.type} can't be a key") from None
+        raise DataError(f"column {name!r}: {column.type} is no key, nor is it counted") from None
     filled = pc.fill_null(codes.cast(pa.int64()), 0)
     return filled.to_numpy(zero_copy_only=False), _validity(codes)
 
@@ -194,6 +209,8 @@ def arrow_text_codes(column: Any) -> tuple[NDArray[np.int64], int] | None:
     return text_codes([(width, len(c), c.offset, c.buffers()) for c in chunks])
 
 
+# What views are views of: polars gives its texts to others so.
+_VIEWED = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 # The bytes of an offset; of views, 0.
 _TEXTS = {
     pa.string(): 4,
@@ -230,7 +247,7 @@ def arrow_answer(answer: Answer) -> Any:
     array = pa.array(answer.values, mask=mask)
     like = answer.like
     if answer.rows and like is not None:
-        return _one_array(like.native.take(array))
+        return _one_array(_taken(like.native, array))
     if like is None or like.dtype is None:
         return array
     dtype = _plain_type(like.dtype)

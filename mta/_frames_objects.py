@@ -94,7 +94,7 @@ def encode_objects(name: str, data: NDArray[Any]) -> tuple[NDArray[Any], NDArray
             codes[row] = seen.setdefault(key, len(seen))
         except TypeError:
             raise DataError(
-                f"by: column {name!r}, row {row}: a {type(value).__name__} can't be a key"
+                f"column {name!r}, row {row}: a {type(value).__name__} is no key, nor is it counted"
             ) from None
     return codes, valid
 

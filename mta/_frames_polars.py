@@ -56,7 +56,7 @@ class PolarsFrame(Frame):
         elif series.dtype == pl.Object:
             return encode_objects(name, np.array([*series.to_list(), None], object)[:-1])
         elif series.dtype.is_nested():
-            raise DataError(f"by: column {name!r}: {series.dtype} can't be a key")
+            raise DataError(f"column {name!r}: {series.dtype} is no key, nor is it counted")
         else:
             codes = series.rank("dense")
         return codes.cast(pl.Int64).fill_null(0).to_numpy(), _validity(series)

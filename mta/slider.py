@@ -469,6 +469,8 @@ def taken_answer(
     if column.valid is not None and lengths is None:
         mine = column.valid[rows]
         valid = mine if valid is None else valid & mine
+    if valid is not None and valid.all():
+        valid = None  # else integers would come masked, or as pandas' nullable ones
     if column.values is None:
         return Answer(name, rows, valid, column, rows=True, lengths=lengths)
     values = column.values[rows]

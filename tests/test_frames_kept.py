@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import mta
@@ -239,3 +240,49 @@ def test_with_memory_a_frame_is_the_only_batch(kind, windows):
     assert [row["n"] for part in parts for row in read(part)] == [
         row["n"] for row in read(spec(build(kind, columns)))
     ]
+
+
+VIEWED = {
+    "texts": pa.array(["a", None, "b", "a"], pa.string_view()),
+    "bytes": pa.array([b"a", None, b"b", b"a"], pa.binary_view()),
+    "runs": pc.run_end_encode(pa.array([1, 1, None, 2])),
+    "within": pa.array(
+        [{"a": "x"}, None, {"a": "y"}, {"a": "x"}], pa.struct({"a": pa.string_view()})
+    ),
+}
+
+
+@pytest.mark.parametrize("name", VIEWED)
+@pytest.mark.parametrize("windows", [mta.rolling("2i", on="ts"), mta.tumbling("2i", on="ts")])
+def test_arrow_types_that_arrow_itself_takes_no_rows_of(name, windows):
+    """Views, above all, as `pa.table` makes them of polars' texts."""
+    table = pa.table({"ts": [2, 0, 3, 1], "v": VIEWED[name], "other": VIEWED["texts"]})
+    spec = windows.agg(a=agg.first("v"), n=agg.count("v"), all=agg.list("v"))
+    expected = spec(table)
+    op = spec.watermark("9i").stream()
+    for row in range(4):
+        op.push(table.slice(row, 1))
+    if name == "texts":
+        op = op.spec.stream(op.to_bytes())
+    answers = op.finish()
+    given, wanted = ([repr([r["a"], r["n"], r["all"]]) for r in t.to_pylist()]
+                     for t in (answers, expected))  # fmt: skip
+    assert sorted(given) == sorted(wanted)
+    assert answers.schema.field("a").type == expected.schema.field("a").type
+    op = mta.rolling("2i", on="ts").watermark("0i").agg(n=agg.count()).stream()
+    op.push(table)
+    assert op.late()["other"].to_pylist() == [None, "a"]
+
+
+@pytest.mark.parametrize("make", [agg.first, agg.mode, agg.last])
+@pytest.mark.parametrize("memory", [None, "1MB"])
+def test_values_without_nulls_keep_their_type_in_a_stream(make, memory):
+    """They came masked, or as pandas' nullable integers, where a batch gives plain ones."""
+    rows = {"v": np.array([3, 1, 2], np.int8), "b": np.array([True, False, True])}
+    spec = mta.rolling(2).agg(v=make("v"), b=make("b"))
+    for frame in (rows, pd.DataFrame(rows)):
+        batch, pushed = spec(frame), spec.stream(memory=memory).push(frame)
+        for name in rows:
+            assert type(pushed[name]) is type(batch[name])
+            assert pushed[name].dtype == batch[name].dtype
+            assert pushed[name].tolist() == batch[name].tolist()
