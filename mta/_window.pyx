@@ -64,7 +64,8 @@ cdef class Window(Held):
     Cost in combines per aggregate: insert 2 amortised, evict 1 amortised, evict(n) O(log n), result
     1. Arrays of 2,048 rows and more, and of half the window's at least, take sums, means and extremes
     from the kernels of `rolling`, and then fill the forests: 1 combine per row that stays. Memory: the
-    raw rows and two partials a row and aggregate. What is no monoid of the forest
+    raw rows and two partials a row and aggregate, of as many rows as ever were inside (a copy by
+    `from_bytes` has what its rows need). What is no monoid of the forest
     (quantiles, counts of values, products, moments of higher order, ...) is kept by the kernels of
     `rolling`, at their cost a row, amortised: O(log n) for quantiles, with no longer step, O(1) for
     most. They let a row go when they are asked next; until then, and for one window at most, it is

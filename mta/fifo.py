@@ -25,7 +25,8 @@ Costs without "at most" are upper bounds as well, but for those of AMTA and TwoS
 amortised, with the worst step beside them; log n is log2 of the window, rounded up. Windows have
 no capacity: what holds partials grows by doubling, O(1) amortised an insert. Lists and forests do
 so without a copy of what is inside (a table of a pointer per 512 partials is copied); FlatFAT makes
-its tree anew, n combines in one step.
+its tree anew, n combines in one step. What a window has had it keeps, for as many values again; a
+copy, by ``from_bytes(w.to_bytes(), ...)``, has what its values need.
 
 Partials are those of ``mta.Window``: sums of integers are exact, those of floats compensated. The
 values are floats or ints, told by the first one or by ``type=``; None is null. An aggregate of your
