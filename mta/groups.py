@@ -12,7 +12,7 @@ from mta._frames_bytes import bytes_frame, frame_bytes
 from mta._groups import Codes
 from mta.errors import DataError
 from mta.frames import Answer, Column, Frame, open_frame
-from mta.push import key_values
+from mta.push import key_column, key_values
 from mta.rows import first_rows
 from mta.slider import taken_answer
 from mta.snapshot import key_of, plain_key
@@ -44,9 +44,7 @@ class Groups:
 
     def code(self, key: tuple[Any, ...]) -> int | None:
         """Of one key, as `key_values` gives it; None: it is not known."""
-        codes = np.arange(len(self))
-        frame = open_frame(self.example.build_numbered(self.keys(codes), codes))
-        keys = key_values(frame, self.by, codes)
+        keys = self.key_values(np.arange(len(self)))
         return keys.index(key) if key in keys else None
 
     def __len__(self) -> int:
@@ -54,6 +52,10 @@ class Groups:
 
     def keys(self, codes: Ints) -> list[Answer]:
         """The key columns of these groups."""
+        raise NotImplementedError
+
+    def key_values(self, codes: Ints) -> list[tuple[Any, ...]]:
+        """The keys of these groups as tuples, no two of which are equal."""
         raise NotImplementedError
 
     def rows_of(self, codes: Ints) -> Any:
@@ -125,6 +127,11 @@ class ValueGroups(Groups):
             values = np.where(valid, values, np.nan)
         return [Answer(self.by[0], values, valid, self.like)]
 
+    def key_values(self, codes: Ints) -> list[tuple[Any, ...]]:
+        (answer,) = self.keys(codes)
+        column = self.like._replace(values=answer.values, valid=answer.valid)
+        return [(value,) for value in key_column(column, self.example, np.arange(len(codes)))]
+
     def renumber(self, new: NDArray[np.int32]) -> None:
         self._codes.renumber(new)
 
@@ -151,6 +158,7 @@ class RowGroups(Groups):
         self.codes_of: dict[tuple[Any, ...], int] = {}
         self.rows = self._take(frame, np.zeros(0, np.int64))  # one per code, of the key columns
         self._columns: list[Column] | None = None  # of them
+        self._keys: list[tuple[Any, ...]] = []  # by code, as many as were known when last asked
 
     def codes(self, frame: Frame) -> Ints:
         if not self.by:
@@ -201,9 +209,14 @@ class RowGroups(Groups):
             self._columns = [frame.column(name) for name in self.by]
         return [taken_answer(column.name, column, codes) for column in self._columns]
 
+    def key_values(self, codes: Ints) -> list[tuple[Any, ...]]:
+        if len(self._keys) != len(self.codes_of):
+            self._keys = list(self.codes_of)
+        return [self._keys[code] for code in codes.tolist()]
+
     def renumber(self, new: NDArray[np.int32]) -> None:
         kept = [(key, int(new[code])) for key, code in self.codes_of.items() if new[code] >= 0]
-        self.codes_of = dict(kept)
+        self.codes_of, self._keys = dict(kept), []
         if self.by:
             self.rows = open_frame(self.rows).take(np.flatnonzero(new >= 0))
             self._columns = None

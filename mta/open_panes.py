@@ -20,14 +20,14 @@ from mta.buckets import edge_answers, landmark_end, window_edges
 from mta.costs import eager_above
 from mta.engine import Ints
 from mta.errors import DataError
-from mta.frames import Answer, Frame, open_frame
+from mta.frames import Answer, Frame
 from mta.open_windows import OpenWindows, Revisions, WindowAxis, later
 from mta.pane_answers import PaneAnswers
 from mta.pane_rows import PaneRows, Prepared
 from mta.partial_batch import PartialBatch
 from mta.periodic import Landmark
 from mta.plan import Plan
-from mta.push import EVER, key_values
+from mta.push import EVER
 
 # A group that has just become lazy should not become eager at once: the lower of the two bounds.
 _SLACK = 0.75
@@ -185,7 +185,7 @@ class OpenPanes(PaneRows, OpenWindows):
         if self.ahead:
             order = np.arange(len(wid)) if order is None else order
             complete = self.axis.complete_at(extents, wid[order])
-            order = order[self.not_ahead(self._keys_of(codes[order]), complete)]
+            order = order[self.not_ahead(self.groups.key_values(codes[order]), complete)]
         return order
 
     def close_group(self, key: tuple[Any, ...], done: int, now: int) -> list[list[Answer]]:
@@ -245,7 +245,7 @@ class OpenPanes(PaneRows, OpenWindows):
         raw, order, wid, codes = answers.finish()
 
         def keys() -> list[Any]:
-            return self._keys_of(codes)
+            return self.groups.key_values(codes)
 
         def complete() -> Ints:
             return self.axis.complete_at(extents, wid)
@@ -256,10 +256,6 @@ class OpenPanes(PaneRows, OpenWindows):
             Answer("revision", self.numbers(len(wid), keys, complete)),
             *raw.answers(order),
         ]
-
-    def _keys_of(self, codes: Ints) -> list[Any]:
-        frame = self.frame.build_numbered(self.groups.keys(codes), np.arange(len(codes)))
-        return key_values(open_frame(frame), self.spec.by, np.arange(len(codes)))
 
     def no_answers(self) -> list[Answer]:
         none = np.zeros(0, np.int64)

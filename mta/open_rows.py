@@ -95,16 +95,17 @@ class OpenRows(OpenWindows):
             self.kept = every
 
     def revise(self, rows: Kept, at: int, done: int) -> list[list[Answer]]:
-        extents, t = self.axis.extents(self.kept.ts), rows.ts[at : at + 1]
+        mates = self.kept
+        if self.spec.by:  # the row is the last that was added
+            keys = key_values(open_frame(mates.data), self.spec.by, np.arange(len(mates.ts)))
+            mates = mates.take(np.flatnonzero([key == keys[-1] for key in keys]))
+        # (Of these: days and the like are counted from the first that is held.)
+        extents, t = self.axis.extents(mates.ts), rows.ts[at : at + 1]
         first, last = (int(wid[0]) for wid in extents.wids(t))
         if isinstance(self.spec, Landmark):  # it is in all from the first on
             last = landmark_end(extents, self.kept.ts)
         low = max(first, self.axis.ended(extents, done - self.axis.within) + 1)
         high = min(last, self.axis.ended(extents, done))
-        mates = self.kept
-        if self.spec.by:  # the row is the last that was added
-            keys = key_values(open_frame(mates.data), self.spec.by, np.arange(len(mates.ts)))
-            mates = mates.take(np.flatnonzero([key == keys[-1] for key in keys]))
         return self._run(mates, low, high, again=True)
 
     def forget(self, done: int) -> None:

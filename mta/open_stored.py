@@ -16,16 +16,15 @@ from typing import Any
 import numpy as np
 
 from mta._buckets import Extents
-from mta._panes import Panes
 from mta._partials import Layout, Partials
-from mta._totals import Totals, keys_of
 from mta.buckets import edge_answers, window_edges
 from mta.engine import Ints
 from mta.frames import Answer, Column, Frame
-from mta.front_back import Extremes, FrontBack, Pieces, turn
-from mta.open_windows import OpenWindows, Revisions, WindowAxis
-from mta.pane_records import PaneRecords, PaneTable, RowRecords, codes_of, partials_in
+from mta.front_back import FrontBack
+from mta.open_windows import OpenWindows, Revisions, WindowAxis, revises
+from mta.pane_records import PaneRecords, PaneTable, RowRecords
 from mta.pane_rows import PaneRows, Prepared
+from mta.panes_inside import PanesInside
 from mta.periodic import Landmark
 from mta.plan import Plan
 from mta.push import NEVER, fitted
@@ -47,6 +46,7 @@ from mta.stored_kinds import (
     summed_plan,
 )
 from mta.stored_place import Place, blocks_needed
+from mta.stored_revisions import LastPanes, WindowsAgain
 from mta.stored_values import StoredValues
 from mta.to_shelf import ToShelf
 
@@ -56,7 +56,9 @@ _WINDOWS = 256
 # Dead groups are forgotten when they are most, and more than these.
 _FEW_GROUPS = 64
 # What a header tells of the panes, beside what they hold.
-_TOLD = ("generation", "bound", "sealed", "newest", "closed_to", "numbered")
+_TOLD = (
+    "generation", "bound", "sealed", "newest", "closed_to", "numbered", "low", "kept", "begun",
+)  # fmt: skip
 
 
 class StoredPanes(PaneRows, OpenWindows):
@@ -87,23 +89,16 @@ class StoredPanes(PaneRows, OpenWindows):
         OpenWindows.__init__(self, axis, plan, frame, revisions)
         PaneRows.__init__(self, axis, summed_plan(plan), frame, "paned")
         self.stored_plan, self.place = plan_name, place
+        self.keeps = revises(self.spec)  # panes that have left, for late rows
         self._lay_out(plan)
         self.endless = isinstance(self.spec, Landmark)
         alone = self.range == self.pane and not self.endless
-        self.single = alone and not self.answers.reads_rows
+        self.single = alone and not self.answers.reads_rows and not self.keeps
         self.fresh = PaneTable(self.partials)  # panes that are not complete
         self.out = ToShelf(self.records)
         self.behind: Behind | None = None
-        self.totals = Totals(self.layout)
-        self.leaving = Panes(self.layout, True)  # of rows, what they come to by panes
-        self.extremes: FrontBack | None = None
-        if self.totals.extremes:
-            joins = Extremes(self.totals.extremes)
-            self.extremes = FrontBack(joins, place.store, place.name, place.block)
-        self.folded: FrontBack | None = None
-        if self.folds:
-            name = f"{place.name}~folds"
-            self.folded = FrontBack(self.folds, place.store, name, place.block)
+        self.inside = PanesInside(self.partials, self.records, place)
+        self.last: LastPanes | None = LastPanes() if self.keeps else None
         self.generation = 0
         self.shelf = self._open_shelf(0)
         self.saved: list[bytes] = []  # what the shelf told when it was saved
@@ -114,6 +109,8 @@ class StoredPanes(PaneRows, OpenWindows):
         self.closed_to = NEVER  # windows complete by then have been answered
         self.made: list[list[Answer]] = []  # answers, as long as there are more to come with them
         self.low = NEVER  # the first pane of the window that was answered last
+        self.kept = NEVER  # panes before are in no window that late rows may revise
+        self.begun: int | None = None  # the first bucket of the first rows
         self.alive = 0
         self.numbered = 0  # rows that have come
         self.stale: list[str] = []  # names of shelves that are no more
@@ -125,7 +122,7 @@ class StoredPanes(PaneRows, OpenWindows):
             self.measures.counts[source] = len(self.specs)
             self.specs.append(("values", 0, number, "", ""))
         feeds, inputs = len(self.measures.feeds), len(self.measures.inputs)
-        blocks = self.place.memory // self.place.block - blocks_needed(plan) + 4
+        blocks = self.place.memory // self.place.block - blocks_needed(plan, self.keeps) + 4
         self.log_blocks = blocks // 2 if any(map(merges, plan.states)) else 0
         self.values = StoredValues(
             plan, self.types, self.frame, self.place.store, self.place.name,
@@ -144,13 +141,13 @@ class StoredPanes(PaneRows, OpenWindows):
         return Shelf(
             self.records.columns, self.place.store, f"{self.place.name}~rows{generation}",
             pool=self.place.memory // self.place.block - len(self.stacks) - self.log_blocks,
-            block=self.place.block, told=told,
+            block=self.place.block, keeps=self.keeps, told=told,
         )  # fmt: skip
 
     @property
     def stacks(self) -> list[FrontBack]:
         """What can't be taken out of a total."""
-        return [each for each in (self.extremes, self.folded) if each is not None]
+        return self.inside.stacks
 
     def _read_all(self, plan: Plan) -> None:
         """Read also the columns of those answers that are sorted for."""
@@ -192,6 +189,9 @@ class StoredPanes(PaneRows, OpenWindows):
         if not len(at):
             return
         some = rows.take(at)
+        if self.last is not None:
+            self.last.note(some.codes, some.buckets)
+        self.begun = int(some.buckets.min()) if self.begun is None else self.begun
         self.newest = some.newest if self.newest is None else max(self.newest, some.newest)
         late = some.buckets < self.bound
         if late.any() and not self.endless:  # (there, all that has come is in all that follows)
@@ -234,7 +234,7 @@ class StoredPanes(PaneRows, OpenWindows):
     def _ends(self) -> tuple[int | None, int | None]:
         """The first bucket that is held, and the last one that ever was."""
         firsts = self.fresh.panes.buckets[:1].tolist()
-        firsts += [] if self.behind is None else self.behind.first()
+        firsts += [] if self.behind is None else self.behind.first(self.low)
         self.out.write(self.shelf)
         stored = self.newest if self.endless else self.shelf.first()
         firsts += [] if stored is None else [stored]
@@ -244,7 +244,7 @@ class StoredPanes(PaneRows, OpenWindows):
         """Answer these windows, which come after all before."""
         start, end = window_edges(extents, wid)
         if self.single:
-            self.low = int(start[-1])
+            self.low = self.kept = int(start[-1])
             made = self.fresh.panes.close(start, end)
             parts = self.fresh.folded.beside(start[made.places], made.codes)
             folded = self.answers.fold(made, parts, wid)
@@ -270,12 +270,16 @@ class StoredPanes(PaneRows, OpenWindows):
         if any(len(piece.made) for piece in pieces):
             self.made.append(self._columns(extents, pieces))
 
-    def _columns(self, extents: Extents, pieces: list[Answered]) -> list[Answer]:
+    def _columns(
+        self, extents: Extents, pieces: list[Answered], code: int = 0, numbers: Ints | None = None
+    ) -> list[Answer]:
+        """Columns of answers; code: what 0 is; numbers: of answers that are not the first."""
+
         def shown(wid: Ints, codes: Ints) -> list[Answer]:
             return [
-                *self.groups.keys(codes),
+                *self.groups.keys(codes + code),
                 *edge_answers(self.spec, self.frame, self.axis.ticks, extents, wid),
-                Answer("revision", np.ones(len(wid), np.int64)),
+                Answer("revision", np.ones(len(wid), np.int64) if numbers is None else numbers),
             ]
 
         return self.answers.columns(pieces, shown)
@@ -287,15 +291,11 @@ class StoredPanes(PaneRows, OpenWindows):
         self, place: int, low: int, high: int, cut: int | None, wid: Ints, pieces: list[Answered]
     ) -> None:
         """Append the partials of this window, whose panes have come in."""
-        tables = []
-        if self.extremes is not None:
-            self.extremes.reserve(self.totals.codes)
-            tables = [self.extremes.front, self.extremes.back]
         if self.behind is None and not self.answers.one_by_one:
-            self.totals.answer(place, pieces[-1].made, tables)
+            self.inside.answer(place, pieces[-1].made)
             return
         made = Partials(self.layout)
-        self.totals.answer(0, made, tables)
+        self.inside.answer(0, made)
         if self.behind is not None:
             made = self.behind.with_partials(made, low, high)
         folded = self.answers.fold(made, self._folded(low, high, made.codes), wid[place:])
@@ -307,11 +307,8 @@ class StoredPanes(PaneRows, OpenWindows):
 
     def _folded(self, low: int, high: int, codes: Ints) -> Parts:
         """The folded partials of these groups over a window."""
-        if self.folded is None:
-            return self.folds.nothing(len(codes))
-        self.folded.reserve(len(self.groups))
-        parts = self.folded.inside(codes)
-        if self.behind is not None:
+        parts = self.inside.folded_parts(codes, len(self.groups))
+        if self.folds and self.behind is not None:
             mine, late = self.behind.table.folded.between(low, high)
             at = np.zeros(len(self.groups), np.int64)
             at[codes] = np.arange(len(codes))
@@ -329,6 +326,44 @@ class StoredPanes(PaneRows, OpenWindows):
         inside = RowsInside(self.rows, self.shelf, self.renames, behind, low, high)
         return self.answers.of_rows(inside, made, len(self.groups), cut, wid)
 
+    # ---------------------------------------------------------------- rows that come late
+
+    def revise(self, rows: Prepared, at: int, done: int) -> list[list[Answer]]:
+        pane, code = int(rows.buckets[at]), int(rows.codes[at])
+        assert self.newest is not None
+        extents = self._extents(np.array([pane, self.newest]))
+        first, last = (int(wid[0]) for wid in extents.wids(np.array([pane])))
+        low = max(first, self.axis.ended(extents, max(done - self.axis.within, NEVER)) + 1)
+        wid = np.arange(low, min(last, self.axis.ended(extents, done)) + 1)
+        if not len(wid):
+            return []
+        start, end = window_edges(extents, wid)
+        again = WindowsAgain(self.records, self.answers, code, start, end, pane)
+        self._take_again(again)
+        pieces = again.answered(extents, wid)
+        again.clear()
+        held = np.concatenate([piece.made.counts(0) for piece in pieces])
+        keys = self.groups.key_values(np.array([code])) * len(wid)
+        # If this is not the first row, the others have been answered when the window ended.
+        numbers = self.revisions.number_again(
+            keys, self.axis.complete_at(extents, wid), (held > 1).astype(np.int64)
+        )
+        return [self._columns(extents, pieces, code, numbers)]
+
+    def _take_again(self, again: WindowsAgain) -> None:
+        """All that is held of the group and the panes of these windows."""
+        self.out.write(self.shelf)
+        again.take_shelf(self.shelf, self.renames)
+        if isinstance(self.records, RowRecords):
+            behind = [] if self.behind is None else self.behind.rows
+            others = [*self.out.waiting, *behind]
+        else:
+            tables = [self.fresh, *([] if self.behind is None else [self.behind.table])]
+            found = [table.of_group(again.code, again.low, again.high) for table in tables]
+            others = [self.records.to_columns(*each) for each in found]
+        for columns in others:
+            again.take(columns)
+
     # -------------------------------------------------------------------- panes come and go
 
     def _slide(self, low: int, high: int) -> None:
@@ -337,15 +372,34 @@ class StoredPanes(PaneRows, OpenWindows):
         if self.endless:
             return
         self.low = low
-        self._expire(low)
-        used_up = [stack for stack in self.stacks if stack.is_used_up(low)]
+        if self.out.has_before(low):
+            self.out.write(self.shelf)
+        self.inside.expire(self.shelf, self.renames, low)
+        used_up = self.inside.used_up(low)
         if used_up:
             self.out.write(self.shelf)
-            turn(used_up, self._parts_back(used_up, self.shelf, self.renames))
+            self.inside.turn(used_up, self.shelf, self.renames, self.sealed)
         for stack in self.stacks:
             stack.slide(low)
+        self._let_go_before(self._first_kept(high) if self.keeps else low)
+
+    def _first_kept(self, high: int) -> int:
+        """The first pane of the windows that late rows may revise when one that ends there is
+        answered."""
+        before = high - 1 - self.axis.within  # no more can come for windows that end by then
+        if self.begun is None or before < self.begun:
+            return self.kept
+        extents = self._extents(np.array([before]))
+        return max(self.kept, int(window_edges(extents, extents.wids(np.array([before]))[0])[0][0]))
+
+    def _let_go_before(self, pane: int) -> None:
+        """No window will be asked for earlier panes."""
+        self.kept = pane
+        if self.keeps:
+            self.shelf.keep_from(pane)
+        self.renames.forget(self.shelf.front)
         if self.behind is not None:
-            self.behind.drop(low)
+            self.behind.drop(pane)
             self.behind = self.behind if len(self.behind) else None
 
     def _seal(self, high: int) -> None:
@@ -354,11 +408,8 @@ class StoredPanes(PaneRows, OpenWindows):
             self.out.write(self.shelf)
         at, records, parts = self.fresh.before(high)
         if len(at):
-            codes = codes_of(records)
             self.fresh.drop(high)
-            self.totals.add(records, codes)
-            for stack in self.stacks:
-                stack.add(int(at[0]), codes, self._joined_by(stack, records, parts))
+            self.inside.add(at, records, parts)
             if not isinstance(self.records, RowRecords) and not self.endless:
                 self.out.shelve(self.records.to_columns(at, records, parts))
         self.sealed = max(self.sealed, high)
@@ -372,46 +423,6 @@ class StoredPanes(PaneRows, OpenWindows):
         released = self.out.release(last)
         if released is not None:
             self.bound = max(self.bound, released)
-
-    def _expire(self, low: int) -> None:
-        """Panes before `low` leave."""
-        if self.out.has_before(low):
-            self.out.write(self.shelf)
-        for part in self.shelf.expire_before(low):
-            codes = self.renames.now(part.first, self.records.codes(part.columns))
-            if isinstance(self.records, RowRecords):
-                self.records.put(part.columns, codes, self.leaving)
-            else:
-                self.totals.remove(self.records.records(part.columns), codes)
-        if len(self.leaving.buckets):  # a pane goes as it has come: as one partial a group
-            _, records = partials_in(self.layout, self.leaving)
-            self.totals.remove(records, codes_of(records))
-            self.leaving = Panes(self.layout, True)
-        self.renames.forget(self.shelf.front)
-
-    def _joined_by(self, stack: FrontBack, records: Ints, parts: Parts) -> Parts:
-        """What of partials goes to a stack."""
-        return keys_of(self.layout, records) if stack is self.extremes else parts
-
-    def _parts_back(self, stacks: list[FrontBack], shelf: Shelf, renames: Renames) -> Pieces:
-        """Panes, codes, and partials for each stack, of what is inside, by blocks, from the newest
-        one on."""
-        for part in shelf.rows_back():
-            codes = renames.now(part.first, self.records.codes(part.columns))
-            at, records, codes, parts = self._partials_of(part.columns, codes)
-            some = np.flatnonzero(at < self.sealed)
-            partials = [self._joined_by(each, records[some], parts[some]) for each in stacks]
-            yield at[some], codes[some], partials
-
-    def _partials_of(self, columns: Arrays, codes: Ints) -> tuple[Ints, Ints, Ints, Parts]:
-        """Records of the shelf as partials: of which panes, and of which groups."""
-        if not isinstance(self.records, RowRecords):
-            parts = self.records.folded(columns, codes)[2]
-            return columns[AT], self.records.records(columns), codes, parts
-        panes = PaneTable(self.partials)
-        panes.put(columns, codes, self.records)
-        at, records, parts = panes.before()
-        return at, records, codes_of(records), parts
 
     # ----------------------------------------------------------------------- letting go
 
@@ -432,7 +443,7 @@ class StoredPanes(PaneRows, OpenWindows):
             self._put_in_place(self.behind)
         if len(self.groups) > 2 * self.alive + _FEW_GROUPS:
             self._forget_groups()
-        self.values.tidy(self.low)
+        self.values.tidy(self.kept)
 
     def _put_in_place(self, behind: Behind) -> None:
         """Write all panes inside anew, with what came behind among them.
@@ -445,13 +456,10 @@ class StoredPanes(PaneRows, OpenWindows):
             return
         some = {name: column[:later] for name, column in columns.items()}
         shelf, renames = self._merged(some), Renames()
-        totals = self._counted(shelf)
-        for stack in self.stacks:
-            stack.reserve(totals.codes)
-        turn(self.stacks, self._parts_back(self.stacks, shelf, renames))
+        self.inside.count_anew(shelf, renames, self.sealed)
         self.stale.append(self.shelf.name)
         shelf.took_over(self.shelf)
-        self.shelf, self.renames, self.totals = shelf, renames, totals
+        self.shelf, self.renames = shelf, renames
         self.generation += 1
         rest = {name: column[later:] for name, column in columns.items()}
         self.behind = Behind(self.records) if len(rest[AT]) else None
@@ -464,28 +472,17 @@ class StoredPanes(PaneRows, OpenWindows):
         for part in self.shelf.rows(self.shelf.front, self.shelf.back):
             codes = self.renames.now(part.first, self.records.codes(part.columns))
             mine = self.records.set_codes(part.columns, codes)
+            mine = taken(mine, np.flatnonzero(mine[AT] >= self.kept))  # (of others no group)
+            if not len(mine[AT]):
+                continue
             to = int(np.searchsorted(columns[AT], mine[AT][-1], "right"))
             both = joined([mine, {name: column[at:to] for name, column in columns.items()}])
             made.append(taken(both, np.argsort(both[AT], kind="stable")))
             at = to
         made.append({name: column[at:] for name, column in columns.items()})
-        return made
-
-    def _counted(self, shelf: Shelf) -> Totals:
-        """The totals of a shelf, by the pieces in which they will be taken out again: panes, or
-        records."""
-        made, panes = Totals(self.layout), Panes(self.layout, True)
-        for part in shelf.rows(shelf.front, shelf.back):
-            if not isinstance(self.records, RowRecords):
-                made.add(self.records.records(part.columns), self.records.codes(part.columns))
-                continue
-            self.records.put(part.columns, self.records.codes(part.columns), panes)
-            whole = min(int(part.columns[AT][-1]), self.sealed)
-            _, records = partials_in(self.layout, panes, whole)
-            made.add(records, codes_of(records))
-            panes.drop(whole)
-        _, records = partials_in(self.layout, panes, self.sealed)
-        made.add(records, codes_of(records))
+        if self.keeps:  # of these, earlier ones have left the totals
+            for _ in made.expire_before(self.low):
+                pass
         return made
 
     def _forget_groups(self) -> None:
@@ -493,14 +490,16 @@ class StoredPanes(PaneRows, OpenWindows):
         count = len(self.groups)
         rows = np.zeros(count, np.int64)
         behind = [] if self.behind is None else [self.behind.panes.rows]
-        for held in (self.fresh.panes.rows, self.totals.rows, *behind):
+        for held in (self.fresh.panes.rows, self.inside.totals.rows, *behind):
             rows[: len(held)] += held
+        if self.last is not None:
+            rows[: len(self.last)] += self.last.since(self.kept)
         self.alive = int((rows > 0).sum())
         if count - self.alive <= self.alive + _FEW_GROUPS:
             return
         new = np.where(rows > 0, np.cumsum(rows > 0) - 1, -1).astype(np.int32)
         self.groups.renumber(new)
-        self.totals.renumber(new)
+        self.inside.renumber(new)
         columns = self.partials.to_columns(*self.fresh.before())
         self.fresh = PaneTable(self.partials)
         codes = new[self.partials.codes(columns)].astype(np.int64)
@@ -510,8 +509,8 @@ class StoredPanes(PaneRows, OpenWindows):
             self.behind.put(columns, new[self.records.codes(columns)].astype(np.int64))
         self.out.renumber(new)
         self.renames.rename(new, self.shelf.back)
-        for stack in self.stacks:
-            stack.renumber(new)
+        if self.last is not None:
+            self.last.renumber(new)
 
     # ---------------------------------------------------------------------------- state
 
@@ -527,14 +526,15 @@ class StoredPanes(PaneRows, OpenWindows):
 
     def in_memory(self) -> int:
         """Bytes held in memory."""
-        held = [*self._held, self.leaving, *([] if self.behind is None else [self.behind])]
-        tables: int = sum(each.nbytes for each in [*held, *self.stacks])
-        return tables + self.shelf.pooled_bytes
+        held = [*self._held, self.inside, *([] if self.behind is None else [self.behind])]
+        tables: int = sum(each.nbytes for each in held)
+        return tables + self.shelf.pooled_bytes + self.revisions.nbytes
 
     @property
     def _held(self) -> list[Any]:
         """What is held in memory in any case."""
-        return [self.fresh, self.groups, self.totals, self.renames, self.out, self.values]
+        held = [self.fresh, self.groups, self.renames, self.out, self.values]
+        return held if self.last is None else [*held, self.last]
 
     def state(self) -> dict[str, int]:
         partials, rows = self.fresh.panes.held
@@ -547,11 +547,11 @@ class StoredPanes(PaneRows, OpenWindows):
 
     def to_parts(self) -> list[bytes]:
         saved, self.saved = self.saved, []
-        lists = [saved, *(each.to_parts() for each in [*self._held, *self.stacks])]
+        lists = [saved, *(each.to_parts() for each in self._held), *self.inside.to_parts()]
         lists += [] if self.behind is None else [self.behind.to_parts()]
         head = {
             "plan": self.stored_plan, "parts": [len(parts) for parts in lists],
-            "stacks": [stack.head() for stack in self.stacks], "taken": self.out.taken,
+            "stacks": self.inside.head(), "taken": self.out.taken,
             **{name: getattr(self, name) for name in _TOLD},
         }  # fmt: skip
         return [json.dumps(head).encode(), *(part for parts in lists for part in parts)]
@@ -565,18 +565,17 @@ class StoredPanes(PaneRows, OpenWindows):
         saved, *lists = lists
         for each, mine in zip(self._held, lists, strict=False):
             each.fill(mine)
-        stacks = lists[len(self._held) :]
-        if len(stacks) > len(self.stacks):
-            *stacks, behind = stacks
+        inside = lists[len(self._held) :]
+        if len(inside) > 1 + len(self.stacks):
+            *inside, behind = inside
             self.behind = Behind(self.records)
             self.behind.fill(behind)
-        for stack, told, mine in zip(self.stacks, head["stacks"], stacks, strict=True):
-            stack.fill(told, mine)
+        self.inside.fill(head["stacks"], inside)
         self.out.taken = head["taken"]
         for name in _TOLD:
             setattr(self, name, head[name])
         self.shelf = self._open_shelf(self.generation, saved)
-        if len(self.groups) < max(self.fresh.panes.codes, self.totals.codes):
+        if len(self.groups) < max(self.fresh.panes.codes, self.inside.totals.codes):
             raise ValueError("a group has no key")
 
     def checkpoint(self, magnitude: int, count: int) -> Callable[[], None] | None:

@@ -23,10 +23,17 @@ from mta.periodic import Calendar, Landmark, Periodic
 from mta.plan import Plan
 from mta.push import EVER, NEVER
 
+_COUNT_BYTES = 200  # of how often a window has been answered
+
 
 def later(times: Ints, by: int) -> Ints:
     """times + by, as far as 64 bits go."""
     return np.minimum(times, EVER - by) + by
+
+
+def revises(spec: Periodic) -> bool:
+    """Whether late rows may revise answers that have been given."""
+    return spec.lateness is not None and spec.lateness.within is not None
 
 
 @dataclass
@@ -91,16 +98,26 @@ class Revisions:
 
     def number(self, keys: list[Any], complete: Ints) -> Ints:
         """Count one more answer of these windows, told by when they were complete."""
+        return self.number_again(keys, complete, np.zeros(len(keys), np.int64))
+
+    def number_again(self, keys: list[Any], complete: Ints, answers: Ints) -> Ints:
+        """The same, of windows that were answered so often if nothing has been counted of them."""
         numbers = np.empty(len(keys), np.int64)
         counts = dict(self.counts)
-        for i, key in enumerate(zip(keys, complete.tolist(), strict=True)):
-            numbers[i] = counts[key] = counts.get(key, 0) + 1
+        windows = zip(keys, complete.tolist(), strict=True)
+        for i, (key, before) in enumerate(zip(windows, answers.tolist(), strict=True)):
+            numbers[i] = counts[key] = counts.get(key, before) + 1
         self.counts = counts
         return numbers
 
     def forget(self, final: int) -> None:
         """Windows that were complete by then are answered for good."""
         self.counts = {key: n for key, n in self.counts.items() if key[1] > final}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, about."""
+        return _COUNT_BYTES * len(self.counts)
 
 
 class OpenWindows:
@@ -191,6 +208,6 @@ class OpenWindows:
 
     def numbers(self, n: int, keys: Callable[[], list[Any]], complete: Callable[[], Ints]) -> Ints:
         """The column "revision" of n answers: of groups with these keys, complete by then."""
-        if self.spec.lateness is None or self.spec.lateness.within is None:
+        if not revises(self.spec):
             return np.ones(n, np.int64)
         return self.revisions.number(keys(), complete())

@@ -155,6 +155,13 @@ class PaneTable:
         at, records = partials_in(self.layout, self.panes, pane)
         return at, records, self.folded.beside(at, codes_of(records))
 
+    def of_group(self, code: int, low: int, high: int) -> tuple[Ints, Ints, Parts]:
+        """The partials of a group in the panes from low to high, as `before` gives them."""
+        buckets = self.panes.buckets
+        buckets = buckets[slice(*np.searchsorted(buckets, [low, high]).tolist())]
+        records, places = records_of(self.panes.close_group(code, buckets, buckets + 1))
+        return buckets[places], records, self.folded.of_group(code, buckets[places])
+
     def drop(self, before: int) -> None:
         """Let go of the panes before this one."""
         self.panes.drop(before)

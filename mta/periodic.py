@@ -107,7 +107,9 @@ class Periodic(Streamed):
             Beside the blocks: a partial aggregate per group (two of what nothing can be taken out
             of, from min to slope), and per group and pane that is not complete; with "1W" the rows
             that are newer than the watermark; as much once more for rows that come behind (for
-            panes on the store), and where values are sorted.
+            panes on the store), and where values are sorted. Where late rows revise, 8 bytes for
+            each group and block, and 200 for a window and group that was revised; while one is, two
+            partials for each window, and of rows that are sorted a quarter of `memory`.
         store : with `memory`: a ``mta.stores.Store``, or a URL such as "file:///folder" for
             ``mta.stores.open_store``; None: files in a temporary folder, removed when the stream is
             closed
@@ -115,8 +117,8 @@ class Periodic(Streamed):
             flush; ``op.received`` says how many rows it has taken in, and those after them have to
             be pushed again.
         block : with `memory`: bytes that are read and written at a time; None: 64 KB, or what
-            `memory` has room for two of (one more where there are extremes, and one for var to
-            slope, products, `first`, `last`, `arg_min` and `arg_max`)
+            `memory` has room for two of (one more where there are extremes, one for var to slope,
+            products, `first`, `last`, `arg_min` and `arg_max`, and one where late rows revise)
 
         Returns
         -------

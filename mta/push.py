@@ -415,12 +415,12 @@ def key_values(frame: Frame, by: tuple[str, ...], rows: Ints) -> list[tuple[Any,
     """The keys of these rows as tuples that are equal for equal keys; () where there are none."""
     if not by:
         return [()] * len(rows)
-    columns = [_key_column(frame, name, rows) for name in by]
+    columns = [key_column(frame.column(name), frame, rows) for name in by]
     return list(zip(*columns, strict=True))
 
 
-def _key_column(frame: Frame, name: str, rows: Ints) -> list[Any]:
-    column = frame.column(name)
+def key_column(column: Column, frame: Frame, rows: Ints) -> list[Any]:
+    """What one column of a frame has in these rows, as part of a key."""
     if column.values is None:
         values = frame.list_native(column.native, rows)
     elif column.kind == "float":

@@ -38,7 +38,7 @@ class Behind:
         """Take rows."""
         self.table.add(rows, records)
         if isinstance(self.records, RowRecords):
-            self.rows.append(records.of_rows(rows))
+            put_with(self.rows, records.of_rows(rows))
 
     def put(self, columns: Arrays, codes: Ints) -> None:
         """Take records of these groups."""
@@ -47,9 +47,11 @@ class Behind:
             self.table.put(columns, codes, self.records)
             self.rows += [columns] if isinstance(self.records, RowRecords) else []
 
-    def first(self) -> list[int]:
-        """The first pane, if there is one."""
-        return [int(bucket) for bucket in self.panes.buckets[:1]]
+    def first(self, low: int) -> list[int]:
+        """The first pane from `low` on, if there is one."""
+        buckets = self.panes.buckets
+        at = int(np.searchsorted(buckets, low))
+        return [int(bucket) for bucket in buckets[at : at + 1]]
 
     def drop(self, low: int) -> None:
         """Panes before `low` have left for good."""
@@ -103,6 +105,16 @@ def joined(columns: list[Arrays]) -> Arrays:
     if len(columns) == 1:
         return columns[0]
     return {name: np.concatenate([some[name] for some in columns]) for name in columns[0]}
+
+
+def put_with(pieces: list[Arrays], columns: Arrays) -> None:
+    """Append records to pieces of which there are few, as each is longer than the next one.
+
+    Cost: O(log n) a record, amortised, however few come at a time.
+    """
+    while pieces and len(pieces[-1][AT]) <= len(columns[AT]):
+        columns = joined([pieces.pop(), columns])
+    pieces.append(columns)
 
 
 def taken(columns: Arrays, rows: Ints) -> Arrays:

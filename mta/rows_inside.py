@@ -30,7 +30,7 @@ class RowsInside:
 
     def pieces(self) -> Iterator[tuple[Arrays, Ints, Ints]]:
         """Records, their groups, and which of them are inside."""
-        for part in self.shelf.rows(self.shelf.front, self.shelf.back):
+        for part in self.shelf.rows(self.shelf.inside, self.shelf.back):
             if int(part.columns[AT][0]) >= self.high:
                 break
             codes = self.renames.now(part.first, self.records.codes(part.columns))

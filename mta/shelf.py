@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mta._vector import Vector
 from mta.engine import Ints
 from mta.repository import Repository, Rows, stored_block
 from mta.row_blocks import Arrays, Layout, RowBlock
@@ -21,6 +22,7 @@ AT = "at"  # the column that says which pane a record is of
 class Shelf(Repository):
     """Records in order of panes, of which the header of all else that belongs to it tells.
 
+    keeps : whether records that have left the window stay, until `keep_from` lets go of them
     told : what `save` gave, to go on from there
 
     `overdue`: a header would free many blocks of the store.
@@ -28,12 +30,18 @@ class Shelf(Repository):
 
     def __init__(
         self, columns: Mapping[str, Any], store: Store, name: str, *, pool: int, block: int,
-        told: Sequence[bytes] | None = None,
+        keeps: bool = False, told: Sequence[bytes] | None = None,
     ) -> None:  # fmt: skip
         self.overdue = False
+        # By block, of those that are full: its last pane. So none is read to be found or to go.
+        self.ends = Vector() if keeps else None
         super().__init__(
-            columns, store, name, pool=pool, block=block, outer=self._note_due, told=told
-        )
+            columns, store, name, windows=1 + keeps, pool=pool, block=block, outer=self._note_due,
+            told=None if told is None else told[:2],
+        )  # fmt: skip
+        if self.ends is not None and told is not None:
+            self.ends = Vector(True, self.front // self.layout.rows)
+            self.ends.extend(np.frombuffer(told[2], np.int64))
 
     def _note_due(self) -> None:
         self.overdue = True
@@ -45,32 +53,87 @@ class Shelf(Repository):
         self.store.write(batch)
         self.wrote()
         self.overdue = False
-        return parts
+        return parts if self.ends is None else [*parts, self.ends.view().tobytes()]
+
+    @property
+    def inside(self) -> int:
+        """The number of the oldest record in the window."""
+        return self.fronts[0]
+
+    def append(
+        self, values: Arrays, valid: Mapping[str, NDArray[np.bool_]] | None = None
+    ) -> None:  # fmt: skip
+        """Takes records, as a repository does."""
+        start = self.back
+        try:
+            super().append(values, valid)
+        finally:
+            self._note_ends(values, start)
+
+    def _note_ends(self, values: Arrays, start: int) -> None:
+        """Of the blocks that records from this number on have filled."""
+        if self.ends is not None:
+            full = np.arange(self.ends.first + len(self.ends), self.back // self.layout.rows)
+            self.ends.extend(values[AT][(full + 1) * self.layout.rows - 1 - start])
 
     def first(self) -> int | None:
-        """The pane of the oldest record; None: there is none."""
-        return None if self.front == self.back else int(self._front_rows().columns[AT][0])
+        """The pane of the oldest record in the window; None: there is none."""
+        return None if self.inside == self.back else int(self._front_rows().columns[AT][0])
 
     def expire_before(self, pane: int) -> Iterator[Rows]:
         """The records of earlier panes, which leave as the iteration goes on; as `expire`."""
-        while self.front < self.back:
+        while self.inside < self.back:
             leaving = int(np.searchsorted(self._front_rows().columns[AT], pane))
             if not leaving:
                 return
-            yield from self.expire(self.front + leaving)
+            yield from self.expire(self.inside + leaving)
 
     def _front_rows(self) -> Rows:
-        block = self._ancient(self.front // self.layout.rows)
+        block = self._ancient(self.inside // self.layout.rows)
         stop = min(block.first + self.layout.rows, self.back)
-        return self._view(block, self.front, stop)
+        return self._view(block, self.inside, stop)
 
     def rows_back(self) -> Iterator[Rows]:
-        """All records inside, block by block, from the newest block to the oldest."""
+        """All records in the window, block by block, from the newest block to the oldest."""
         stop = self.back
-        while stop > self.front:
-            start = max((stop - 1) // self.layout.rows * self.layout.rows, self.front)
+        while stop > self.inside:
+            start = max((stop - 1) // self.layout.rows * self.layout.rows, self.inside)
             yield from self.rows(start, stop)
             stop = start
+
+    # ------------------------------------------------------- what has left and may be asked for
+
+    def keep_from(self, pane: int) -> None:
+        """Blocks of earlier panes that the window has lost are needed no more.
+
+        Raises
+        ------
+        StoreError
+            A block that is read ahead could not be. They have gone.
+        """
+        assert self.ends is not None
+        row = self._first_block_of(pane) * self.layout.rows
+        self.let_go(max(self.front, min(row, self.inside)), 1)
+        self.ends.drop_to(self.front // self.layout.rows)
+
+    def between(self, low: int, high: int) -> Iterator[Rows]:
+        """The records of the panes from low to high, wherever they are, and others of their blocks.
+
+        Raises
+        ------
+        StoreError
+            A block could not be read.
+        """
+        start = max(self.front, self._first_block_of(low) * self.layout.rows)
+        for part in self.rows(start, self.back):
+            if part.columns[AT][0] >= high:
+                return
+            yield part
+
+    def _first_block_of(self, pane: int) -> int:
+        """The first block that is kept and may have a record of this pane, or of a later one."""
+        assert self.ends is not None
+        return self.ends.first + int(np.searchsorted(self.ends.view(), pane))
 
     def took_over(self, other: Shelf) -> None:
         """Go on with the counts of another one, whose place this takes."""

@@ -21,7 +21,7 @@ from mta.one_batch import OneBatch
 from mta.open_plans import ENOUGH
 from mta.open_rows import OpenRows
 from mta.open_stored import StoredPanes
-from mta.open_windows import OpenWindows
+from mta.open_windows import OpenWindows, revises
 from mta.periodic import Periodic
 from mta.plan import make_plan
 from mta.push import EVER
@@ -79,7 +79,7 @@ class StoredBucketStream(BucketStream):
         super().__init__(spec)
         self.wanted_plan, self.place = plan, place
         self.choice = first_stored_choice(spec, self.plan, plan)
-        place.check(self.plan)
+        place.check(self.plan, revises(spec))
         self.may_choose = self.choice.plan == "rows"
         self.own = own  # what is to be closed with it, in this order
         self.todo: list[Callable[[], Answers]] = []
@@ -320,7 +320,7 @@ def open_stored(
         data = together.get(f"{name}~stream".encode())
         if data is None:
             if block is None:
-                needed = blocks_needed(make_plan(spec.asked, spec.min_periods or 0))
+                needed = blocks_needed(make_plan(spec.asked, spec.min_periods or 0), revises(spec))
                 block = min(_BLOCK, size // needed)
             return StoredBucketStream(spec, plan, Place(together, name, size, block), own)
         return _filled(spec, Place(together, name, size, 0), own, data)

@@ -157,8 +157,11 @@ class FoldedPanes:
         """Take partials of panes and groups."""
         if not len(at):
             return
-        self.more.append((at, codes, parts))
         self.count += len(at)
+        while self.more and len(self.more[-1][0]) <= len(at):  # so that they are few
+            both = zip(self.more.pop(), (at, codes, parts), strict=True)
+            at, codes, parts = (np.concatenate(each) for each in both)
+        self.more.append((at, codes, parts))
         if self.count > max(_FEW, len(self.at)):
             self._settle()
 
@@ -199,6 +202,17 @@ class FoldedPanes:
         self._settle()
         some = slice(*np.searchsorted(self.at, [low, high]).tolist())
         return self.codes[some], self.parts[some]
+
+    def of_group(self, code: int, at: Ints) -> Parts:
+        """The partials of a group in these panes, which rise and are all that it has from the first
+        to the last; where one comes again, those of no rows."""
+        made = self.folds.nothing(len(at))
+        if not self.folds or not len(at):
+            return made
+        for panes, codes, parts in [(self.at, self.codes, self.parts), *self.more]:
+            mine = np.flatnonzero((codes == code) & (panes >= at[0]) & (panes <= at[-1]))
+            self.folds.join(made, np.searchsorted(at, panes[mine]), parts[mine])
+        return made
 
     def drop(self, before: int) -> None:
         """Let go of the panes before this one."""

@@ -20,15 +20,15 @@ class Place:
     memory: int
     block: int
 
-    def check(self, plan: Plan) -> None:
-        """Refuse a place that is too small.
+    def check(self, plan: Plan, keeps: bool = False) -> None:
+        """Refuse a place that is too small; keeps: for windows that late rows revise.
 
         Raises
         ------
         SpecError
             There is no room for as many blocks as are needed, or a block has none for two records.
         """
-        least, blocks = least_block(plan), blocks_needed(plan)
+        least, blocks = least_block(plan), blocks_needed(plan, keeps)
         if self.block < least or self.memory < blocks * self.block:
             size = max(self.block, least)
             raise SpecError(
@@ -37,13 +37,13 @@ class Place:
             )
 
 
-def blocks_needed(plan: Plan) -> int:
+def blocks_needed(plan: Plan, keeps: bool = False) -> int:
     """How many blocks have to be in memory at least: the newest and the oldest one, and where there
     are extremes, or folded partials, one of what is to be put back of them; as many as two for
-    sketches to be merged."""
+    sketches to be merged; one more where late rows revise."""
     extremes = any(state.name in ("min", "max") for state in plan.states)
     logs = 2 * any(map(merges, plan.states))
-    return 2 + extremes + any(map(is_folded_for, plan.states)) + logs
+    return 2 + extremes + any(map(is_folded_for, plan.states)) + logs + keeps
 
 
 def least_block(plan: Plan) -> int:

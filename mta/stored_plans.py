@@ -12,6 +12,7 @@ from mta.frames import Frame, open_frame
 from mta.one_batch import OneBatch
 from mta.open_rows import OpenRows
 from mta.open_stored import StoredPanes
+from mta.open_windows import revises
 from mta.periodic import Landmark, Periodic
 from mta.plan import Plan
 from mta.planner import Choice
@@ -52,8 +53,11 @@ def first_stored_choice(spec: Periodic, plan: Plan, wanted: str) -> Choice:
 
 
 def _check_stored(spec: Periodic, plan: Plan) -> None:
-    if spec.lateness is not None and spec.lateness.mode == "revise":
-        raise SpecError("memory: windows that late rows revise can't be on a store; take 'drop'")
+    if isinstance(spec, Landmark) and revises(spec):
+        raise SpecError(
+            "memory: of a landmark's windows a store has what they come to, and not what earlier "
+            "ones were, which late rows could revise; take 'drop'"
+        )
     if spec.progress is not None and spec.progress.punctuation is not None:
         raise SpecError("memory: rows that are punctuation can't be told; call op.advance(time)")
     why_not = why_not_stored(plan)

@@ -6,7 +6,7 @@ import numpy as np
 
 from mta.pane_records import PaneRecords
 from mta.row_blocks import Arrays
-from mta.rows_behind import arrays_of, joined, taken
+from mta.rows_behind import arrays_of, joined, put_with, taken
 from mta.shelf import AT, Shelf
 
 
@@ -29,7 +29,7 @@ class ToShelf:
 
     def wait(self, columns: Arrays) -> None:
         """Rows come, in any order."""
-        self.waiting.append(columns)
+        put_with(self.waiting, columns)
         self.in_order = False
 
     def newest(self) -> int | None:

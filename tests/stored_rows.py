@@ -40,12 +40,17 @@ def bits(answers) -> dict[tuple, tuple]:
     return dict(zip(keys, zip(*columns, strict=True), strict=True))
 
 
-def plain(answers) -> dict[tuple, tuple]:
+def plain(answers, by=("start", "k")) -> dict[tuple, tuple]:
     """Answers of any type by window and group; a NaN is None."""
     names = sorted(set(answers) - {"start", "k"})
     columns = [[_plain(value) for value in answers[name]] for name in names]
-    keys = zip(answers["start"].tolist(), answers["k"].tolist(), strict=True)
+    keys = zip(*(answers[name].tolist() for name in by), strict=True)
     return dict(zip(keys, zip(*columns, strict=True), strict=True))
+
+
+def revised(answers) -> dict[tuple, tuple]:
+    """The same of windows that are answered again."""
+    return plain(answers, ("start", "k", "revision"))
 
 
 def _plain(value):

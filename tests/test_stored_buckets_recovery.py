@@ -249,7 +249,6 @@ def test_what_is_damaged_or_foreign_is_not_read():
     lambda s: (s.stream(store="memory:"), "store: say by memory="),
     lambda s: (s.stream(b"", memory="1MB"), "state: with memory= it is on the store"),
     lambda s: (s.stream(memory="1MB", name="a/b"), "name: text without / and ~"),
-    lambda s: (s.late("revise").stream(memory="1MB"), "memory: .* late rows revise"),
     lambda s: (s.watermark(punctuation="p").stream(memory="1MB"), "memory: .* punctuation"),
     lambda s: (mta.landmark("5i", on="ts").agg(n=agg.median("x")).stream(memory="1MB"), "landmark"),
 ])  # fmt: skip
