@@ -12,7 +12,7 @@ from mta.engine import Ints
 from mta.frames import Answer, Frame
 from mta.push import EVER, NEVER
 from mta.reorder import Arrived
-from mta.revise import RevisedTrack
+from mta.revise import LateRows
 from mta.rows import Chunk
 from mta.slider import join_answers
 from mta.track import Place, Track, Windows
@@ -88,7 +88,7 @@ class KeyState:
     def insert(self, rows: Arrived, now: int) -> tuple[Windows, Callable[[], None]]:
         """Take one row that is late: the windows to be answered again, and how to undo this."""
         track, place = self.track, self.track.place()
-        assert isinstance(track, RevisedTrack) and rows.ts is not None
+        assert isinstance(track, LateRows) and rows.ts is not None
         row, windows = track.insert(int(rows.ts[0]), rows.chunk, now, rows.picked)
         newest, at = self.newest, row - self.arrivals.first
         self._append(rows)

@@ -25,7 +25,7 @@ from mta.pool import Pool
 from mta.pool_room import PoolRoom, rows_for_a_track
 from mta.push import NEVER, NO_ROWS
 from mta.reorder import Arrived
-from mta.revise import RevisedTrack
+from mta.revise import LateRows, RevisedTrack
 from mta.rows import Chunk, Coded, KeptRows, Mask
 from mta.slider import KeyedAnswers
 from mta.specs import Rolling
@@ -207,7 +207,7 @@ class KeyedWindows:
         if not len(windows.at):
             return []
         answers = KeyedAnswers(self.plan, state.track.rows.columns(), len(windows.at))
-        assert isinstance(state.track, RevisedTrack)
+        assert isinstance(state.track, LateRows)
         state.track.answer_again(windows, answers)
         return [self._made([(state, windows)], answers.answers(self.frame))]
 

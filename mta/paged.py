@@ -384,12 +384,12 @@ class PagedTrack(Track):
             if short and isinstance(kernel, _IN_TURN):
                 kernel.rest()
         if self.picked is not None:
-            self.picked.drop_to(self.answered)
+            self.picked.drop_to(self.open_from)
         self.failure = None
         try:
             self._log_items()
             self._go_on()
-            stop = min(self.entered, self.answered - 1)
+            stop = self._needed_from()
             if self.stored.will_take(stop):  # blocks that are not needed make room for them
                 self._let_go()
             self.stored.take_in(stop)
@@ -405,6 +405,10 @@ class PagedTrack(Track):
             if self.stored.shrink():
                 self._let_go_of_call()
             self._budget.note(self)
+
+    def _needed_from(self) -> int:
+        """The first row that has to stay in the tail."""
+        return min(self.entered, self.answered - 1)
 
     def _log_items(self) -> None:
         self.logged.take_in(self.rows)

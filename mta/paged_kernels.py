@@ -29,6 +29,7 @@ from mta.specs import Rolling
 
 _HALVES = ("powers", "pairs", "weighted", "products", "runs")
 _SKETCHES = ("kll", "hll", "theta", "frequent")
+_CUT = ("user", *_SKETCHES)  # answers of which depend on the windows before
 _PagedUser = PagedCompiledUser | PagedPythonUser
 # All kernels over rows in pages.
 _Halves = PagedHalves | PagedFastSums | _PagedUser | PagedSketches
@@ -65,8 +66,16 @@ def check_spillable(spec: Rolling, plan: Plan) -> None:
     SpecError
         Naming the answer, or the argument.
     """
-    if spec.lateness is not None and spec.lateness.mode == "revise":
-        raise SpecError("memory: late rows that revise are put between rows that a store has")
+    if spec.lateness is None or spec.lateness.mode != "revise":
+        return
+    for output in plan.outputs:
+        state = output.state
+        fast = state is not None and state.name == "sum" and state.numerics == "fast"
+        if state is not None and (fast or state.name in _CUT):
+            raise SpecError(
+                f"memory: {output.name}: {output.aggregate!r} depends on where windows are cut in "
+                "two, which late rows that revise move"
+            )
 
 
 def make_paged_kernel(

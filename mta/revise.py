@@ -1,4 +1,4 @@
-"""RevisedTrack: a track that also takes rows which come late, and answers their windows again."""
+"""Tracks that also take rows which come late, and answer their windows again."""
 
 from __future__ import annotations
 
@@ -16,45 +16,10 @@ from mta.track import Place, Track, Windows
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
 
 
-class RevisedTrack(Track):
-    """One key's windows, where rows may come late.
+class LateRows(Track):
+    """What tracks have in common that take rows which come late."""
 
-    A late row is put in its place among the rows that are kept, O(rows kept), and the windows that
-    hold it are answered by fresh kernels. Memory: the rows of `within` and of one window before.
-
-    within : how far behind time a row may be, in ticks
-    """
-
-    def __init__(self, spec: Rolling, plan: Plan, ticks: Ticks, within: int) -> None:
-        super().__init__(spec, plan, ticks)
-        self.within = within
-
-    @property
-    def open_from(self) -> int:
-        """The first row that is kept."""
-        return self.rows.first
-
-    def settle(self, now: int | None = None) -> None:
-        """Let go of what no row that may still come, be it late, can need."""
-        oldest = self.rows.first if now is None else self._oldest(now - self.within)
-        oldest = max(0, min(oldest, self.lo - KEPT, self.answered - 1))
-        self.rows.drop_to(oldest)
-        self.times.drop_to(oldest)
-        if self.picked is not None:
-            self.picked.drop_to(oldest)
-
-    def _oldest(self, t: int) -> int:
-        """The first row that matters where rows from time t on may still come."""
-        times, lag = self.times.view(), self.ticks.lag
-        if self.over_rows:
-            first, last = row_edges(self.spec)
-            place = int(times.searchsorted(_clip(t))) + self.times.first
-            # The window of such a row, a window that holds it, and whose window that is.
-            return place - max(-first, last - first, last, 0) - 1
-        if self.ticks.range is None:
-            return 0
-        edge = min(t - self.ticks.range - max(lag, 0), t + lag) - 1
-        return int(times.searchsorted(_clip(edge))) + self.times.first
+    within: int
 
     def insert(self, t: int, chunk: Chunk, known: int, picked: Mask | None) -> tuple[int, Windows]:
         """Take a late row: its number, and the windows to be answered again.
@@ -118,7 +83,7 @@ class RevisedTrack(Track):
         if self.over_rows:
             return min(self.received, self.received - row_edges(self.spec)[1] + 1)
         times, closed = self.times.view(), self.sides[1] and not self.by_arrival
-        edge = _clip(known + self.ticks.lag)
+        edge = clip(known + self.ticks.lag)
         place = int(times.searchsorted(edge, side="left" if closed else "right"))
         return max(place + self.times.first, self.answered)
 
@@ -132,10 +97,10 @@ class RevisedTrack(Track):
             at = np.arange(max(base, start), min(self.answered, stop))
             return Windows(at, *row_windows(self.spec, at, self.received))
         times, stop = self.times.view(), self.answered - base
-        start = int(times.searchsorted(_clip(t + min(lag, 0))))
+        start = int(times.searchsorted(clip(t + min(lag, 0))))
         if self.ticks.range is not None:
             end = t + max(lag + self.ticks.range, 0)
-            stop = min(stop, int(times.searchsorted(_clip(end), side="right")))
+            stop = min(stop, int(times.searchsorted(clip(end), side="right")))
         # (From the first row of a time on: the edges are found peers and all.)
         start, stop = start + base, max(stop, start) + base
         lo, hi = bounds_until(
@@ -145,5 +110,47 @@ class RevisedTrack(Track):
         return Windows(np.arange(start, start + len(lo)), lo, hi)
 
 
-def _clip(t: int) -> int:
+class RevisedTrack(LateRows):
+    """One key's windows, where rows may come late.
+
+    A late row is put in its place among the rows that are kept, O(rows kept), and the windows that
+    hold it are answered by fresh kernels. Memory: the rows of `within` and of one window before.
+
+    within : how far behind time a row may be, in ticks
+    """
+
+    def __init__(self, spec: Rolling, plan: Plan, ticks: Ticks, within: int) -> None:
+        super().__init__(spec, plan, ticks)
+        self.within = within
+
+    @property
+    def open_from(self) -> int:
+        """The first row that is kept."""
+        return self.rows.first
+
+    def settle(self, now: int | None = None) -> None:
+        """Let go of what no row that may still come, be it late, can need."""
+        oldest = self.rows.first if now is None else self._oldest(now - self.within)
+        oldest = max(0, min(oldest, self.lo - KEPT, self.answered - 1))
+        self.rows.drop_to(oldest)
+        self.times.drop_to(oldest)
+        if self.picked is not None:
+            self.picked.drop_to(oldest)
+
+    def _oldest(self, t: int) -> int:
+        """The first row that matters where rows from time t on may still come."""
+        times, lag = self.times.view(), self.ticks.lag
+        if self.over_rows:
+            first, last = row_edges(self.spec)
+            place = int(times.searchsorted(clip(t))) + self.times.first
+            # The window of such a row, a window that holds it, and whose window that is.
+            return place - max(-first, last - first, last, 0) - 1
+        if self.ticks.range is None:
+            return 0
+        edge = min(t - self.ticks.range - max(lag, 0), t + lag) - 1
+        return int(times.searchsorted(clip(edge))) + self.times.first
+
+
+def clip(t: int) -> int:
+    """A time, as far as 64 bits go."""
     return max(_LEAST, min(t, _GREATEST))

@@ -382,7 +382,8 @@ class Rolling(Streamed):
             of files knows of its blocks, some 150 bytes each. Quantiles, ``top_k``, ``mode``,
             ``count_distinct`` and ``most_common`` have three quarters of it (8 KB a key at least)
             for counts by value, most of which are on the store too; so have sketches to be merged.
-            Answers are the same doubles.
+            Where late rows revise, the rows of `within` are in memory too (``op.stats().least``),
+            and no keys share a pool. Answers are the same doubles.
         store : where the rows are then, a URL for ``mta.stores.open_store`` or a
             ``mta.stores.Store``; None: in files, gone with the stream. Where it has a stream of
             this name already, that goes on as it was at the last ``op.flush()``, after
@@ -395,7 +396,8 @@ class Rolling(Streamed):
         SnapshotError
             `state`, or what the store has under this name, is damaged, or of another spec.
         SpecError
-            Late rows that revise have no windows larger than memory; or there is too little of it.
+            There is too little memory; or late rows revise what depends on where windows are cut
+            (sketches, monoids of the user, ``numerics="fast"``).
 
         Examples
         --------

@@ -21,6 +21,7 @@ from mta.frames import batches_of, open_frame
 from mta.keyed import KeyedWindows
 from mta.paged import Counters, PagedTrack
 from mta.paged_kernels import check_spillable, count_logs, page_bytes
+from mta.paged_revised import PagedRevisedTrack
 from mta.plan import Plan
 from mta.push import NO_ROWS
 from mta.snapshot import refusing_damage, seal, unseal
@@ -202,17 +203,19 @@ class StoredRollingStream(OnStore, RollingStream):
         return self.spec.identity()
 
     def _share_memory(self) -> None:
-        self.room = self.spill.room_of(self.plan)
+        self.room = None if self.revises else self.spill.room_of(self.plan)
 
     def _track(self, number: int, serial: int, kept: range) -> Track:
         assert self.ticks is not None
         keys = None if self.keyed is None or not self.spec.by else self._tracks_soon(self.keyed)
         make = self.spill.maker(serial, keys, kept=kept)
-        logs = self.spill.logs_of(serial, keys)
-        return PagedTrack(
-            self.spec, self.plan, self.ticks, make, self.spill.leave, logs, self._counters,
-            self.spill.budget,
-        )  # fmt: skip
+        logs, leave, budget = self.spill.logs_of(serial, keys), self.spill.leave, self.spill.budget
+        of_all = self.spec, self.plan, self.ticks
+        if self.revises:
+            return PagedRevisedTrack(
+                *of_all, self._within(), make, leave, logs, self._counters, budget
+            )
+        return PagedTrack(*of_all, make, leave, logs, self._counters, budget)
 
     def _tracks_soon(self, keyed: KeyedWindows) -> int:
         """How many keys have one, with those that are getting one."""

@@ -131,6 +131,8 @@ class TogetherStream(OnStore):
         plans = [make_plan(spec.asked, spec.min_periods or 0, parts) for spec in specs]
         for spec, plan in zip(specs, plans, strict=True):
             check_spillable(spec, plan)
+            if spec.lateness is not None and spec.lateness.mode == "revise":
+                raise SpecError("together: late rows that revise are for streams of one spec")
         # The times of rows are kept where any of the windows is over time.
         timed = next((spec for spec in specs if not spec.over_rows), specs[0])
         union = Plan(tuple(output for plan in plans for output in plan.outputs))

@@ -194,9 +194,6 @@ def test_missing_blocks_are_told():
 
 def test_what_can_not_be_larger_than_memory_is_refused():
     rolling = mta.rolling("1h", on="t")
-    late = rolling.agg(s=agg.sum("x")).watermark("1m").late("revise", within="1m")
-    with pytest.raises(SpecError, match="revise"):
-        late.stream(memory="1MB")
     with pytest.raises(SpecError, match="memory: 8192 bytes at least"):
         rolling.agg(s=agg.sum("x")).stream(memory=100)
     with pytest.raises(SpecError, match="store: say by memory="):
