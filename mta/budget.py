@@ -6,6 +6,7 @@ from typing import Protocol
 
 
 _BESIDE = 8
+_OF_EACH = 4096  # bytes: the two least blocks in which a window begins and ends
 
 
 class Holder(Protocol):
@@ -24,7 +25,8 @@ class Budget:
 
     Whoever has not been used for longest gives back first. Where the least that holders need is
     more than there is, so much is for what they have beside it: less would be slow, and be too
-    much as well. Where it is nearly as much, a share of it: the block in which a window begins.
+    much as well; and two small blocks for each of them, so that none is read twice. Where it is
+    nearly as much, a share of it: the block in which a window begins.
 
     Cost: O(1) for each use, beside what giving back takes.
     """
@@ -58,7 +60,7 @@ class Budget:
     @property
     def _allowed(self) -> int:
         if self._least > self.memory:
-            return self._least + self.memory
+            return self._least + max(self.memory, len(self._bytes) * _OF_EACH)
         return max(self.memory, self._least + self.memory // _BESIDE)
 
     def _count(self, holder: Holder, held: int, least: int) -> None:

@@ -67,7 +67,7 @@ def test_too_many_keys_are_told():
             same(op.push(rows), memory.push(rows))
             stats = op.stats()
             assert parse_bytes("64KB", "memory") < stats.least
-            assert stats.memory < stats.least + parse_bytes("64KB", "memory")
+            assert stats.memory < stats.least + 50 * 4096  # beside it two small blocks each
 
 
 def test_a_large_push_leaves_no_room_behind():
@@ -149,8 +149,8 @@ class Held:
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 90), st.integers(0, 20)), max_size=40),
-    st.integers(0, 300),
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9000), st.integers(0, 2000)), max_size=40),
+    st.integers(0, 30_000),
 )
 def test_a_budget_is_kept_where_that_is_possible(uses, memory):
     budget, holders = Budget(memory), [Held(0, 0) for _ in range(6)]
@@ -161,7 +161,8 @@ def test_a_budget_is_kept_where_that_is_possible(uses, memory):
         budget.note(holder)
         need = sum(each.lowest for each in holders)
         held = sum(each.held for each in holders)
-        assert held <= (max(memory, need + memory // 8) if need <= memory else need + memory)
+        beside = max(memory, 4096 * sum(each.held > 0 for each in holders))
+        assert held <= (max(memory, need + memory // 8) if need <= memory else need + beside)
     for holder in holders[:1] if any(number == 0 for number, *_ in uses) else []:
         budget.leave(holder)
         assert budget._held == sum(each.held for each in holders[1:])
