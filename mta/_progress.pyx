@@ -106,17 +106,20 @@ cdef class Marks:
                 then[i] = st.now
         return before, after
 
-    def promise(self, int64_t source, int64_t to):
-        """No more rows of a source before this time. `settle` works out what follows."""
+    def promise(self, int64_t source, int64_t to, bint by_itself=True):
+        """No more rows of a source before this time. `settle` works out what follows.
+
+        by_itself : whether it is news from the source, which then is silent no more
+        """
         cdef Source* s = self.at(source)
         s.promised = max(s.promised, to) if s.known & PROMISED else to
-        s.known = (s.known | PROMISED) & ~(IDLE | COMING)
+        s.known = (s.known | PROMISED) & ~(IDLE | COMING if by_itself else COMING)
         set_mark(&self.state, source)
         if s.known & HEARD:
             self.state.heard = min(self.state.heard, s.heard)
 
     def silence(self, int64_t source):
-        """A source is silent: it holds nothing back until its next row."""
+        """A source is silent: it holds nothing back until its next row or promise."""
         self.at(source).known |= IDLE
         set_mark(&self.state, source)
 

@@ -165,13 +165,13 @@ class Progress:
         self.marks.resume(now)
 
     def promise(self, to: int, name: Hashable = None, everyone: bool = False) -> None:
-        """No more rows of a source (or of any) before this time."""
+        """No more rows of a source (or of any, which wakes none that is silent) before this time."""
         for each in (list(self.numbers) if everyone else []) or [name]:
-            self.marks.promise(self._number(each), to)
+            self.marks.promise(self._number(each), to, not everyone)
         self.marks.settle()
 
     def silence(self, name: Hashable) -> None:
-        """A source is silent: it holds nothing back until its next row."""
+        """A source is silent: it holds nothing back until its next row or promise."""
         self.marks.silence(self._number(name))
         self.marks.settle()
 

@@ -142,7 +142,8 @@ class PushedStream(ABC, Generic[SpecT]):
         return self._attempt(self._advance, to, source)
 
     def idle(self, source: Hashable) -> Any:
-        """Say that a source is silent and shall hold nothing back before its next row."""
+        """Say that a source is silent and shall hold nothing back before its next row, or call of
+        `advance` that names it."""
         return self._attempt(self._idle, source)
 
     def finish(self) -> Any:

@@ -70,11 +70,11 @@ class PlainProgress:
         names = list(self.sources) if everyone else []
         for source in [self.sources.setdefault(n, Source()) for n in names or [name]]:
             source.promised = to if source.promised is None else max(to, source.promised)
-            source.idle = False
+            source.idle = source.idle and everyone  # it is no news from the source itself
         self._go_on()
 
     def silence(self, name: Hashable) -> None:
-        """A source is silent: it holds nothing back until its next row."""
+        """A source is silent: it holds nothing back until its next row or promise."""
         self.sources.setdefault(name, Source()).idle = True
         self._go_on()
 

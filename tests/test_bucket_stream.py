@@ -335,3 +335,18 @@ def test_a_landmark_is_answered_from_the_first_row_on_however_far_the_watermark_
     answers = op.finish()
     found = sorted(zip(answers["k"].tolist(), answers["n"].tolist(), strict=True))
     assert found == [(1, 1), (1, 1), (1, 2), (1, 2), (1, 3), (1, 3), (1, 3), (1, 3), (2, 1)]
+
+
+@pytest.mark.parametrize("combine", ["min", "max"])
+def test_what_is_said_of_all_sources_wakes_none_that_is_silent(combine):
+    """It did, and a source that had been said to be silent held all others back again."""
+    spec = mta.tumbling("10i", on="ts").watermark(source="src", combine=combine)
+    op = spec.agg(n=agg.count()).stream()
+    op.push({"ts": np.array([1, 2]), "src": np.array(["a", "b"])})
+    op.idle("b")
+    op.advance(8)
+    assert op.push({"ts": np.array([25]), "src": np.array(["a"])})["n"].tolist() == [2]
+    assert op.state()["watermark"] == 25
+    op.advance(26, "b")  # which is news from it
+    op.push({"ts": np.array([40]), "src": np.array(["a"])})
+    assert op.state()["watermark"] == (26 if combine == "min" else 40)
