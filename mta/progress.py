@@ -165,7 +165,7 @@ class Progress:
         self.marks.resume(now)
 
     def promise(self, to: int, name: Hashable = None, everyone: bool = False) -> None:
-        """No more rows of a source (or of any, which wakes none that is silent) before this time."""
+        """No more rows of a source before this time; or of any, which wakes none that is silent."""
         for each in (list(self.numbers) if everyone else []) or [name]:
             self.marks.promise(self._number(each), to, not everyone)
         self.marks.settle()
