@@ -117,6 +117,9 @@ cdef class RawColumn:
             self.read_number(float(value), row)
         elif isinstance(value, INTEGERS):
             self.read_int(value, row)
+        elif hasattr(value, "__len__") and not isinstance(value, (str, bytes)):
+            kind = type(value).__name__
+            raise self.refuse(row, f"a {kind} is not a number; rows at once come as NumPy arrays")
         else:
             raise self.refuse(row, f"{value!r} is not a number")
         if self.truths and self.now_valid and not isinstance(value, bool):

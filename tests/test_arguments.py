@@ -163,3 +163,11 @@ def test_sources_have_names():
     op.push(IN_NANOSECONDS)
     with pytest.raises(DataError, match=r"source: \['web'\] is not the name of a source"):
         op.idle(["web"])
+
+
+@pytest.mark.parametrize("many", [[1.0, 2.0], (1, 2), pd.Series([1.0, 2.0]), range(3)])
+def test_rows_at_once_are_arrays_to_a_window(many):
+    window = mta.Window(agg.sum("x"), mta.last(2))
+    with pytest.raises(DataError, match=r"row 0: column 'x': a \w+ is not a number; rows at once"):
+        window.push(x=many)
+    assert len(window) == 0
