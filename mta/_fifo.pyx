@@ -162,7 +162,7 @@ cdef class Fifo(FifoValues):
         are inside; here it is known beforehand."""
         return self.ops.slide(&self.state, values, valid, n, keep, parts, NULL)
 
-    def slide(self, array, int64_t keep):
+    def slide(self, array, Py_ssize_t keep):
         """For every value: insert it, evict down to `keep` values, query. The answers as an array.
 
         Null answers are NaN, and masked among integers. Numbers are slid over in one compiled loop,
@@ -441,7 +441,7 @@ cdef class Fifo(FifoValues):
         self.first_null = self.null_from(self.state.front)
         return 0
 
-    def latencies(self, array, int64_t keep):
+    def latencies(self, array, Py_ssize_t keep):
         """Nanoseconds that every step of `slide` takes, one after the other, by the monotonic clock.
 
         The clock costs some 20 to 50 of them. No answers are given, and no nulls are taken.

@@ -328,7 +328,7 @@ cdef class FifoValues:
         """
         self.evict_many(1)
 
-    def evict_many(self, int64_t n):
+    def evict_many(self, Py_ssize_t n):
         """Drop the n oldest values.
 
         Raises

@@ -217,7 +217,7 @@ cdef class StoredFifo(Fifo):
             valid = valid + rows if valid != NULL else NULL
         return 0
 
-    def slide(self, array, int64_t keep):
+    def slide(self, array, Py_ssize_t keep):
         """For every value: insert it, evict down to `keep` values, query. The answers as an array.
 
         Null answers are NaN, and masked among integers.

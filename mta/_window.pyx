@@ -307,7 +307,7 @@ cdef class Window(Held):
             return [{} for _ in range(rows)]
         return [dict(zip(names, values)) for values in zip(*columns)]
 
-    def evict(self, int64_t n=1):
+    def evict(self, Py_ssize_t n=1):
         """Drop the n oldest rows.
 
         Raises

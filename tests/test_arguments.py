@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import mta
+import mta.fifo
 from mta import agg
 from mta.errors import DataError, MtaError, SpecError
 
@@ -171,3 +172,20 @@ def test_rows_at_once_are_arrays_to_a_window(many):
     with pytest.raises(DataError, match=r"row 0: column 'x': a \w+ is not a number; rows at once"):
         window.push(x=many)
     assert len(window) == 0
+
+
+@pytest.mark.parametrize("count", [1.5, "2", None])
+def test_rows_are_counted_in_whole_numbers(count):
+    """Half a row was none."""
+    window, queue = mta.Window(agg.sum("x"), None), mta.fifo.AMTA(agg.sum("x"))
+    for x in (1, 2, 3):
+        window.insert(x=x)
+        queue.insert(x)
+    for call in (
+        lambda: window.evict(count),
+        lambda: queue.evict_many(count),
+        lambda: queue.slide(np.array([4]), keep=count),
+    ):
+        with pytest.raises(TypeError, match="integer"):
+            call()
+    assert window.result() == queue.query() == 6
