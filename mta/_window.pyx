@@ -50,8 +50,8 @@ cdef class Window(Held):
     A row is given by name (``push(x=1.5, ts=...)`` or ``push({"x": 1.5, "ts": ...})``) or, where
     the aggregates use one column, as its bare value, the time second: ``push(1.5, ts)``. Values are
     numbers, booleans or None, and anything where an aggregate takes any type (``first``, ``mode``).
-    A column of ints stays exact, and becomes one of floats with the first float. Times (for ``mta.last("1h")``) are datetimes, or integers for ranges like "60i"; they must not
-    go back.
+    A column of ints stays exact, and becomes one of floats with the first float. Times (for
+    ``mta.last("1h")``) are datetimes, or integers for ranges like "60i"; they must not go back.
 
     Rows may come many at once, an array for each value (``push(x=np.array([...]), ts=...)``): `push`
     then gives arrays, with the answers after every row. They and the window are what pushing one by
