@@ -46,7 +46,7 @@ from mta.stored_kinds import (
     summed_plan,
 )
 from mta.stored_place import Place, blocks_needed
-from mta.stored_revisions import LastPanes, WindowsAgain
+from mta.stored_revisions import Gathered, LastPanes, WindowsAgain
 from mta.stored_values import StoredValues
 from mta.to_shelf import ToShelf
 
@@ -111,6 +111,7 @@ class StoredPanes(PaneRows, OpenWindows):
         self.low = NEVER  # the first pane of the window that was answered last
         self.kept = NEVER  # panes before are in no window that late rows may revise
         self.begun: int | None = None  # the first bucket of the first rows
+        self.gathered: Gathered | None = None  # of the shelf, in a call with late rows
         self.alive = 0
         self.numbered = 0  # rows that have come
         self.stale: list[str] = []  # names of shelves that are no more
@@ -339,7 +340,7 @@ class StoredPanes(PaneRows, OpenWindows):
             return []
         start, end = window_edges(extents, wid)
         again = WindowsAgain(self.records, self.answers, code, start, end, pane)
-        self._take_again(again)
+        self._take_again(again, rows, at)
         pieces = again.answered(extents, wid)
         again.clear()
         held = np.concatenate([piece.made.counts(0) for piece in pieces])
@@ -350,10 +351,19 @@ class StoredPanes(PaneRows, OpenWindows):
         )
         return [self._columns(extents, pieces, code, numbers)]
 
-    def _take_again(self, again: WindowsAgain) -> None:
+    def _take_again(self, again: WindowsAgain, rows: Prepared, at: int) -> None:
         """All that is held of the group and the panes of these windows."""
         self.out.write(self.shelf)
-        again.take_shelf(self.shelf, self.renames)
+        if self.gathered is not None and self.gathered.serves(again):
+            again.take_gathered(self.gathered, self.shelf, self.renames)
+        else:
+            self.gathered = None
+            late = at + 1 + np.flatnonzero(rows.buckets[at + 1 :] < self.sealed)  # it may be
+            codes, memory = rows.codes[late], self.place.memory // 4
+            gathered = Gathered(self.records, codes, self.shelf.back, memory)
+            gathered.reach(rows.buckets[late], self.range)
+            again.take_shelf(self.shelf, self.renames, gathered)
+            self.gathered = gathered
         if isinstance(self.records, RowRecords):
             behind = [] if self.behind is None else self.behind.rows
             others = [*self.out.waiting, *behind]
@@ -432,6 +442,7 @@ class StoredPanes(PaneRows, OpenWindows):
     def tidy(self, now: int | None) -> None:
         """Bring rows that the watermark has passed to the store, and what came behind to its place,
         where it has become too much; forget the keys of groups that have no rows."""
+        self.gathered = None
         self.out.write(self.shelf)
         newest = self.out.newest()
         if newest is not None and now is not None:

@@ -109,7 +109,7 @@ class Periodic(Streamed):
             that are newer than the watermark; as much once more for rows that come behind (for
             panes on the store), and where values are sorted. Where late rows revise, 8 bytes for
             each group and block, and 200 for a window and group that was revised; while one is, two
-            partials for each window, and of rows that are sorted a quarter of `memory`.
+            partials for each window, and a quarter of `memory` (of rows that are sorted one more).
         store : with `memory`: a ``mta.stores.Store``, or a URL such as "file:///folder" for
             ``mta.stores.open_store``; None: files in a temporary folder, removed when the stream is
             closed

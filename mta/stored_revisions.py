@@ -15,8 +15,9 @@ from mta._panes import Panes
 from mta._partials import Partials
 from mta.engine import Ints
 from mta.pane_records import PaneRecords, RowRecords
+from mta.push import EVER, NEVER
 from mta.row_blocks import Arrays
-from mta.rows_behind import taken
+from mta.rows_behind import joined, taken
 from mta.rows_inside import RowsInside
 from mta.shelf import AT, Renames, Shelf
 from mta.stored_answers import Answered, StoredAnswers
@@ -69,6 +70,67 @@ class LastPanes:
         self.count = len(self.panes)
 
 
+class Gathered:
+    """Records of some groups that a shelf has, found as it was read for another one: for late rows
+    that are to come in the same call, so that one reading serves them all.
+
+    codes : of the groups, those that are asked for first before others
+    back : the number of the record after the last
+    memory : bytes for them; of groups for which there is none, nothing is kept
+    """
+
+    def __init__(self, records: PaneRecords, codes: Ints, back: int, memory: int) -> None:
+        _, first = np.unique(codes, return_index=True)
+        self.records, self.codes = records, codes[np.sort(first)]
+        self.back, self.memory = back, memory
+        self.low, self.high = EVER, NEVER  # the panes that will be asked for
+        self._pieces: list[Arrays] = []
+
+    def reach(self, panes: Ints, far: int) -> None:
+        """Rows of these panes may come, in windows that reach so far from there."""
+        if len(panes):
+            self.low = max(int(panes.min()) - far, NEVER)
+            self.high = min(int(panes.max()) + far, EVER)
+
+    def add(self, columns: Arrays, codes: Ints) -> None:
+        """Take those of the groups among the next records, of which these are the groups."""
+        if not len(self.codes):
+            return
+        mine = np.flatnonzero(np.isin(codes, self.codes))
+        if len(mine):
+            self._pieces.append(self.records.set_codes(taken(columns, mine), codes[mine]))
+        while sum(_bytes_of(piece) for piece in self._pieces) > self.memory:
+            self.codes = self.codes[: len(self.codes) // 2]
+            pieces, self._pieces = self._pieces, []
+            for piece in pieces:
+                mine = np.flatnonzero(np.isin(self.records.codes(piece), self.codes))
+                self._pieces += [taken(piece, mine)] if len(mine) else []
+
+    def finish(self) -> None:
+        """All have come."""
+        if self._pieces:
+            columns = joined(self._pieces)
+            order = np.argsort(self.records.codes(columns), kind="stable")
+            self._pieces = [taken(columns, order)]
+
+    def serves(self, again: WindowsAgain) -> bool:
+        """Whether it has all that the shelf had for these windows."""
+        inside = self.low <= again.low and again.high <= self.high
+        return inside and bool((self.codes == again.code).any())
+
+    def of(self, code: int) -> Arrays | None:
+        """The records of a group, in their order; None: there are none."""
+        if not self._pieces:
+            return None
+        (columns,) = self._pieces
+        mine = slice(*np.searchsorted(self.records.codes(columns), [code, code + 1]).tolist())
+        return {name: column[mine] for name, column in columns.items()}
+
+
+def _bytes_of(columns: Arrays) -> int:
+    return sum(column.nbytes for column in columns.values())
+
+
 class WindowsAgain:
     """One group over windows that all hold one pane: its records, and what they come to.
 
@@ -93,19 +155,34 @@ class WindowsAgain:
         self.parts = records.folds.nothing(len(self.edges))
         self.middle = int(np.searchsorted(self.edges, pane, "right"))
 
-    def take_shelf(self, shelf: Shelf, renames: Renames) -> None:
-        """Take the records of a shelf.
+    def take_shelf(self, shelf: Shelf, renames: Renames, gathered: Gathered) -> None:
+        """Take the records of a shelf; gathered: takes those that will be asked for.
 
         Raises
         ------
         StoreError
             They are to be taken anew.
         """
-        for part in shelf.between(self.low, self.high):
+        low, high = min(self.low, gathered.low), max(self.high, gathered.high)
+        for part in shelf.between(low, high):
             codes = renames.now(part.first, self.records.codes(part.columns))
-            columns = self._take(part.columns, codes)
-            if self.room is not None and columns is not None:
-                self.room.append(columns)
+            self._take_shelved(part.columns, codes)
+            gathered.add(part.columns, codes)
+        gathered.finish()
+
+    def take_gathered(self, gathered: Gathered, shelf: Shelf, renames: Renames) -> None:
+        """The same, where the records that were there before have been gathered."""
+        columns = gathered.of(self.code)
+        if columns is not None:
+            self._take_shelved(columns, self.records.codes(columns))
+        for part in shelf.rows(max(gathered.back, shelf.front), shelf.back):
+            codes = renames.now(part.first, self.records.codes(part.columns))
+            self._take_shelved(part.columns, codes)
+
+    def _take_shelved(self, columns: Arrays, codes: Ints) -> None:
+        mine = self._take(columns, codes)
+        if self.room is not None and mine is not None:
+            self.room.append(mine)
 
     def take(self, columns: Arrays) -> None:
         """Take records that are on no shelf."""
@@ -114,8 +191,9 @@ class WindowsAgain:
 
     def _take(self, columns: Arrays, codes: Ints) -> Arrays | None:
         """Add those of the group that are in a window; they, if there are any."""
-        at = columns[AT]
-        mine = np.flatnonzero((codes == self.code) & (at >= self.low) & (at < self.high))
+        mine = np.flatnonzero(codes == self.code)
+        at = columns[AT][mine]
+        mine = mine[(at >= self.low) & (at < self.high)]
         if not len(mine):
             return None
         columns = self.records.set_codes(taken(columns, mine), np.zeros(len(mine), np.int64))

@@ -126,9 +126,28 @@ def test_most_of_a_window_is_on_the_store(name, plan, n, memory):
     with spec.stream(memory=memory, store="memory:", plan=plan) as op:
         assert answered(op, rows, 170, told=revised) == want
         if memory < 10**6:
-            assert op.stats().read > 30
+            assert op.stats().read > 20
             assert op.open.generation > 0
         assert len(op.open.groups) < 250 or n < 3_000  # of 360
+
+
+@pytest.mark.parametrize("plan", ["2LA", "1W"])
+def test_late_rows_of_one_push_are_read_for_together(plan):
+    """What the shelf has of their groups is gathered as it is read for the first of them."""
+    spec = mta.hopping("300i", slide="10i", on="ts", by="k").watermark("0i")
+    spec = spec.late("revise", within="300i").agg(s=agg.sum("x"), n=agg.count())
+    fresh, reads = spec.stream(), []
+    with spec.stream(memory=80_000, store="memory:", plan=plan, block=1024) as op:
+        for at in range(0, 1_000, 100):
+            ts = np.repeat(np.arange(at, at + 100, 10), 100)
+            late = {500: 1, 700: 8}.get(at, 0)
+            ts[len(ts) - late :] -= 150
+            rows = {"ts": ts, "k": np.arange(len(ts)) % 100, "x": np.arange(len(ts)) * 0.1}
+            before = op.stats().read
+            assert revised(op.push(rows)) == revised(fresh.push(rows))
+            reads.append(op.stats().read - before)
+    assert reads[5] > 10
+    assert reads[7] < 2 * reads[5], reads
 
 
 @given(STORED, st.sets(st.integers(3, 900), max_size=60), st.integers(20, 300))
