@@ -38,14 +38,30 @@ class LateRows(Track):
         own = row < self.answered or (row == self.answered and row < self._complete_to(known))
         self.answered += own
         self.lo += row < self.lo
-        self.hi += row < self.hi
+        self.hi = self._end_of_last()
         self._begin_anew()  # rows have other numbers now
         at, lo, hi = self._windows_near(t, row)
-        holds = (lo <= row) & (row < hi) | (at == row) & own
+        holds = self._changed(at, lo, hi, row) | (at == row) & own
         wanted = self._wanted(at)
         if wanted is not None:
             holds &= wanted
         return row, Windows(at[holds], lo[holds], hi[holds])
+
+    def _end_of_last(self) -> int:
+        """Where the window of the last row that was answered ends, among the rows as they are now:
+        peers of that row that come next find theirs by it."""
+        if self.over_rows or not self.answered:
+            return self.hi
+        times, first = self.times.view(), self.times.first
+        edge = _clip(int(times[self.answered - 1 - first]) - self.ticks.lag)
+        return first + int(times.searchsorted(edge, side="right" if self.sides[1] else "left"))
+
+    def _changed(self, at: Ints, lo: Ints, hi: Ints, row: int) -> Mask:
+        """The windows that hold this row, or others than before it came."""
+        holds: Mask = (lo <= row) & (row < hi)
+        if self.over_rows:  # the rows behind it have other numbers, so a lag tells other rows
+            holds = (lo < hi) & np.where(at < row, row < hi, lo <= row)
+        return holds
 
     def undo_insert(self, row: int, place: Place) -> None:
         """Undo `insert`, before which it stood at `place`."""

@@ -44,9 +44,9 @@ class RollingStream(PushedStream[Rolling]):
 
     Where late rows revise (``spec.late("revise", within=)``), a row is late only if the watermark
     is beyond its time by more than `within`. Else it is taken in, and all rows with an answer whose
-    windows hold it are answered again, one revision a late row. "row" and "revision" then say which
-    row, by the number of its arrival, and its how manieth answer it is. The last answers are those
-    of the batch; those of aggregates whose last bits depend on which windows were answered before
+    windows hold it (or, over rows, hold others by it) are answered again, one revision a late row.
+    "row" and "revision" then say which row, by the number of its arrival, and its how manieth
+    answer it is. The last answers are those of the batch; those of aggregates whose last bits depend on which windows were answered before
     (var, std and other moments) within the errors that they state.
 
     Without a watermark, rows of one key have to come in order of time; keys may be out of step. A
