@@ -46,8 +46,9 @@ class RollingStream(PushedStream[Rolling]):
     is beyond its time by more than `within`. Else it is taken in, and all rows with an answer whose
     windows hold it (or, over rows, hold others by it) are answered again, one revision a late row.
     "row" and "revision" then say which row, by the number of its arrival, and its how manieth
-    answer it is. The last answers are those of the batch; those of aggregates whose last bits depend on which windows were answered before
-    (var, std and other moments) within the errors that they state.
+    answer it is. The last answers are those of the batch; those of aggregates whose last bits
+    depend on which windows were answered before (var, std and other moments) within the errors that
+    they state.
 
     Without a watermark, rows of one key have to come in order of time; keys may be out of step. A
     row that comes after one of its key with a greater time, or that belongs into a window of its
@@ -98,7 +99,7 @@ class RollingStream(PushedStream[Rolling]):
         -------
         The same kind: one row per row that is answered now, of this push or of one before. With a
         watermark, or with `every`, key and time of the row come before its answers. In pandas the
-        index counts all rows pushed, from 0.
+        index counts all rows pushed, from 0; of any kind, `answered_rows` has these numbers.
 
         Raises
         ------
