@@ -53,7 +53,7 @@ class LateRows(Track):
         if self.over_rows or not self.answered:
             return self.hi
         times, first = self.times.view(), self.times.first
-        edge = _clip(int(times[self.answered - 1 - first]) - self.ticks.lag)
+        edge = clip(int(times[self.answered - 1 - first]) - self.ticks.lag)
         return first + int(times.searchsorted(edge, side="right" if self.sides[1] else "left"))
 
     def _changed(self, at: Ints, lo: Ints, hi: Ints, row: int) -> Mask:
