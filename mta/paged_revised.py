@@ -16,7 +16,7 @@ import numpy as np
 from mta._bounds import bounds_until
 from mta.budget import Budget
 from mta.count_log import Logs
-from mta.engine import Ticks, row_edges, row_windows
+from mta.engine import Ints, Ticks, row_edges, row_windows
 from mta.errors import StoreError
 from mta.paged import Counters, PagedPlace, PagedTrack
 from mta.paged_rows import MakeRepository
@@ -66,6 +66,10 @@ class PagedRevisedTrack(LateRows, PagedTrack):
         return self.rows.first
 
     # ------------------------------------------------------------------------------ answers
+
+    def _bounds(self, ts: Ints | None, final: bool, known: int | None) -> tuple[Ints, Ints]:
+        self.hi = self._end_of_last()  # where kernels stand is before
+        return super()._bounds(ts, final, known)
 
     def answer(self, windows: Windows, answers: KeyedAnswers) -> None:
         """As of every track."""

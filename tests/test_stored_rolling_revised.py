@@ -206,3 +206,14 @@ def test_what_depends_on_where_windows_are_cut_is_refused(aggregate):
 def test_several_specs_are_refused():
     with pytest.raises(SpecError, match="together: late rows that revise"):
         mta.together(LATE.agg(n=agg.count())).stream(memory="64KB")
+
+
+@pytest.mark.parametrize("closed", ["left", "neither"])
+def test_peers_find_those_that_were_answered(closed):
+    """With an open edge on the right, rows of one time are answered before all of them are there."""
+    windows = mta.rolling("20i", on="t", closed=closed).agg(n=agg.count())
+    spec = windows.watermark("5i").late("revise", within="4i")
+    memory, op = spec.stream(), spec.stream(memory="64KB", block=256)
+    for t in (list(range(60)), [59, 60, 58], [59], [61, 55, 57], [54], [66, 61, 60], [61]):
+        rows = {"t": np.array(t)}
+        same(op.push(rows), memory.push(rows))
