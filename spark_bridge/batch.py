@@ -16,17 +16,19 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from mta.arguments import is_choice
 from mta.engine import columns_of
 from mta.errors import DataError, SpecError
 from mta.pane_rows import no_partials
 from mta.periodic import Periodic
 from mta.plan import make_plan
+from mta.spec_arguments import check_choice
 from mta.specs import Rolling, Spec
 from spark_bridge import streaming
 from spark_bridge.pane_axis import pane_start, poor_panes
 from spark_bridge.panes import FLOATS, PanePlan, no_panes
 from spark_bridge.periods import Lower, Told, answer_periods
-from spark_bridge.schemas import periodic_schema, quoted, rolling_schema
+from spark_bridge.schemas import check_case, periodic_schema, quoted, rolling_schema
 from spark_bridge.slices import MINE, Slices
 from spark_bridge.together import check_together, specs_of
 from spark_bridge.worker import answer_batches, answer_columns, gathered
@@ -120,7 +122,7 @@ def check_batch_options(sdf: Any, plan: str, slices: Any, options: dict[str, Any
         return False
     if slices is not None:
         raise SpecError("slices: of batches only; a stream is spread by its shards")
-    if plan != "auto":
+    if not is_choice(plan, ("auto",)):
         raise SpecError(f"plan: {plan!r} is of batches; a stream takes what state is least of")
     return True
 
@@ -129,30 +131,14 @@ def check(specs: Sequence[Spec], sdf: Any, plan: str) -> None:
     """Refuse what can't be answered, or not in one pass."""
     if not isinstance(getattr(sdf, "schema", None), T.StructType):
         raise DataError(f"sdf: a Spark DataFrame is needed, not a {type(sdf).__name__}")
-    if plan not in PLANS:
-        raise SpecError(f"plan: must be one of {PLANS}, not {plan!r}")
+    check_choice(plan, "plan", PLANS)
     for one in specs:
         if isinstance(one, Rolling) and not one.by_rank:
             raise SpecError("every_by: rows of a Spark DataFrame do not arrive in any order")
         if isinstance(one, Rolling) and plan != "auto":
             raise SpecError(f"plan: {plan!r} is of windows by number; this is {one!r}")
     check_together(specs)
-    _check_case(specs, sdf)
-
-
-def _check_case(specs: Sequence[Spec], sdf: DataFrame) -> None:
-    """Refuse answers that nobody could select, as Spark takes their names for those of others."""
-    if str(sdf.sparkSession.conf.get("spark.sql.caseSensitive", "false")).lower() == "true":
-        return
-    before = sdf.columns if isinstance(specs[0], Rolling) else [*specs[0].by, "start", "end"]
-    known = {name.lower(): name for name in before}
-    for name in (name for spec in specs for name, _ in spec.aggs):
-        other = known.setdefault(name.lower(), name)
-        if other != name:
-            raise SpecError(
-                f"agg: to Spark, the answer {name!r} and {other!r} have one name "
-                "(spark.sql.caseSensitive is off); give the answer another"
-            )
+    check_case(specs, sdf)
 
 
 def check_slices(specs: Sequence[Spec], slices: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 from mta.buckets import check_edge_names
@@ -199,3 +200,22 @@ _TYPES: dict[str, tuple[type[T.DataType], ...]] = {
     "hashed": (*_NUMBERS, *_TIMES, T.StringType),
     "sketches": (T.BinaryType, T.NullType),
 }
+
+
+def check_case(specs: Sequence[Spec], sdf: DataFrame, late: str | None = None) -> None:
+    """Refuse answers that nobody could select, as Spark takes their names for those of others.
+
+    late : the column of late rows, if there is one
+    """
+    if str(sdf.sparkSession.conf.get("spark.sql.caseSensitive", "false")).lower() == "true":
+        return
+    before = sdf.columns if isinstance(specs[0], Rolling) else [*specs[0].by, "start", "end"]
+    known = {name.lower(): name for name in before}
+    answers = [("agg", name) for spec in specs for name, _ in spec.aggs]
+    for argument, name in [*answers, *([] if late is None else [("late", late)])]:
+        other = known.setdefault(name.lower(), name)
+        if other != name:
+            raise SpecError(
+                f"{argument}: to Spark, the answer {name!r} and {other!r} have one name "
+                "(spark.sql.caseSensitive is off); give the answer another"
+            )

@@ -33,15 +33,17 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
+from mta.arguments import no_whole
 from mta.bucket_stream import BucketStream
 from mta.errors import SpecError
 from mta.periodic import FIRST, Landmark, Periodic
 from mta.progress import Watermark
+from mta.spec_arguments import check_choice
 from mta.specs import Rolling, Spec, Streamed
 from spark_bridge.ahead import REVISION
 from spark_bridge.blobs import GUARD, PACKED_TYPES, ROWS, from_blob, pack, to_blob, unpack
 from spark_bridge.lulls import Lull, beats
-from spark_bridge.schemas import periodic_schema, quoted, rolling_schema
+from spark_bridge.schemas import check_case, periodic_schema, quoted, rolling_schema
 from spark_bridge.shards import Taken, delay_ms, idle_ms, told_from_outside
 from spark_bridge.state import Head, ShardStore
 from spark_bridge.together import check_together_on_stream, specs_of
@@ -106,6 +108,10 @@ def apply(
         As on batches, or the spec asks for what no stream of Spark can do; the message says what.
     """
     specs = check(spec, sdf, shards, output)
+    for argument, name in (("late", late), ("metrics", metrics)):
+        if not (isinstance(name, str) and name) and (name is not None or argument == "metrics"):
+            raise SpecError(f"{argument}: must be a name, not {name!r}")
+    check_case(specs, sdf, late)
     eager = output == "eager"
     schema, names = _schemas(specs, sdf.schema, late, eager)
     inside = told_from_outside(specs)
@@ -268,10 +274,9 @@ def check(spec: Any, sdf: DataFrame, shards: Any = SHARDS, output: str = "final"
         can't share a stream.
     """
     specs = specs_of(spec)
-    if not isinstance(shards, int) or isinstance(shards, bool) or shards < 1:
-        raise SpecError(f"shards: must be a whole number from 1 on, not {shards!r}")
-    if output not in OUTPUTS:
-        raise SpecError(f"output: must be one of {tuple(OUTPUTS)}, not {output!r}")
+    if why := no_whole(shards, 1, 2**31 - 1):
+        raise SpecError(f"shards: {why}")
+    check_choice(output, "output", tuple(OUTPUTS))
     for one in specs:
         _check_spec(one, output == "eager")
     check_together_on_stream(specs)

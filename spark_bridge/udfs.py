@@ -34,6 +34,7 @@ from mta.errors import SpecError
 from mta.functions import Aggregate
 from mta.periodic import FIRST, Calendar, Landmark, Periodic
 from mta.plan import make_plan
+from mta.spec_arguments import check_choice
 from mta.specs import Rolling, Spec
 from spark_bridge.order import checked
 from spark_bridge.periods import answer_periods
@@ -195,8 +196,7 @@ def _schema(spec: Spec, schema: T.StructType) -> T.StructType:
 
 
 def _check_form(form: str, kinds: list[T.DataType]) -> None:
-    if form not in FORMS:
-        raise SpecError(f"form: must be one of {FORMS}, not {form!r}")
+    check_choice(form, "form", FORMS)
     if form == "arrow" or not any(isinstance(kind, T.TimestampType) for kind in kinds):
         return
     session = SparkSession.getActiveSession()

@@ -12,6 +12,7 @@ from pyspark.sql import types as T
 from mta import aggregates as agg
 from mta.errors import SpecError
 from mta.periodic import FIRST, Calendar, Hopping, Periodic
+from mta.spec_arguments import check_choice
 from spark_bridge.pane_axis import pane_start
 from spark_bridge.panes import no_panes
 from spark_bridge.schemas import periodic_schema
@@ -157,8 +158,8 @@ def time_type(spec: Periodic, times: str | None) -> T.DataType:
         if times is not None:
             raise SpecError(f"times: {times!r}, but the windows are of integers")
         return T.LongType()
-    if times not in (None, *TIMES):
-        raise SpecError(f"times: must be one of {tuple(TIMES)}, not {times!r}")
+    if times is not None:
+        check_choice(times, "times", tuple(TIMES))
     return TIMES[times or "timestamp"]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -198,6 +199,14 @@ def test_what_is_refused_before_the_query_runs(source, spark):
         spark_bridge.apply(ROLLING, stream, shards=0)
     with pytest.raises(SpecError, match="late: 'x' is a column"):
         spark_bridge.apply(ROLLING, stream, late="x")
+    with pytest.raises(SpecError, match="late: to Spark, the answer 'X' and 'x' have one name"):
+        spark_bridge.apply(ROLLING, stream, late="X")
+    with pytest.raises(SpecError, match="shards: must be a whole number from 1 to 2147483647"):
+        spark_bridge.apply(ROLLING, stream, shards=10**30)
+    for option in ("late", "metrics", "output"):
+        for value in ("" if option != "output" else "x", 7, [], pd.NA):
+            with pytest.raises(SpecError, match=f"{option}: must be"):
+                spark_bridge.apply(ROLLING, stream, **{option: value})
     spec = mta.rolling("1h", on="ts", by="k").watermark("1s").agg(n=agg.count())
     with pytest.raises(ColumnError, match="by: no column 'k'"):
         spark_bridge.apply(spec, stream)
