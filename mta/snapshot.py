@@ -20,12 +20,12 @@ from __future__ import annotations
 
 import hashlib
 import struct
-import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from mta._crc import crc32
 from mta.errors import SnapshotError
 
 MAGIC = b"MTA1"
@@ -36,14 +36,16 @@ _LENGTH = struct.Struct("<Q")
 
 def seal(kind: str, spec: str, parts: Sequence[bytes]) -> bytes:
     """A snapshot of `parts`, a state of `kind` that belongs to `spec`."""
-    body = kind.encode() + b"".join(_LENGTH.pack(len(part)) + part for part in parts)
-    return _header(kind, spec, body) + body
-
-
-def _header(kind: str, spec: str, body: bytes) -> bytes:
+    # (Parts may be most of what there is room for in memory: they are copied once.)
+    body = [kind.encode()]
+    for part in parts:
+        body += [_LENGTH.pack(len(part)), part]
     digest = hashlib.sha256(f"{kind}\0{spec}".encode()).digest()
-    head = _HEADER.pack(MAGIC, VERSION, len(kind.encode()), len(body), digest, 0)
-    return head[:-4] + struct.pack("<I", zlib.crc32(head[:-4] + body))
+    head = _HEADER.pack(MAGIC, VERSION, len(body[0]), sum(map(len, body)), digest, 0)[:-4]
+    crc = 0
+    for piece in (head, *body):
+        crc = crc32(piece, crc)
+    return b"".join([head, struct.pack("<I", crc), *body])
 
 
 def unseal(kind: str, spec: str, data: bytes) -> list[bytes]:
@@ -65,7 +67,7 @@ def unseal(kind: str, spec: str, data: bytes) -> list[bytes]:
     body = data[_HEADER.size :]
     if len(body) != length:
         raise SnapshotError(f"snapshot: {len(body)} bytes after the header, {length} were written")
-    if zlib.crc32(data[: _HEADER.size - 4] + body) != crc:
+    if crc32(body, crc32(data[: _HEADER.size - 4])) != crc:
         raise SnapshotError("snapshot: damaged (the checksum does not fit)")
     found = body[:kind_length].decode(errors="replace")
     if found != kind:
