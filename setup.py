@@ -41,12 +41,13 @@ DIRECTIVES = {
 # Compiled as they are, these take half the time (docs/adr/0014). They stay Python: without a
 # compiled module beside it, the source is what is imported.
 PUSHED = (
-    "_frames_numpy", "block_pool", "bucket_stream", "buckets", "budget", "coded_values", "engine",
-    "frames", "groups", "key_state", "keyed", "kernels", "open_panes", "open_rows", "open_windows",
-    "paged", "paged_rows", "pane_answers", "pane_rows", "periodic_stream", "plan", "pool",
-    "pool_room", "progress", "push", "reorder", "repository", "row_blocks", "rows", "slider",
-    "stored_codes", "stored_stream", "stores/_checksum", "stores/_segments", "stores/background",
-    "stores/base", "stores/cache", "stores/files", "stream", "track",
+    "_frames_numpy", "block_pool", "bucket_stream", "buckets", "budget", "coded_values",
+    "cold_keys", "cold_records", "engine", "frames", "groups", "key_state", "keyed", "kernels",
+    "open_panes", "open_rows", "open_windows", "paged", "paged_rows", "pane_answers", "pane_rows",
+    "periodic_stream", "plan", "pool", "pool_room", "progress", "push", "reorder", "repository",
+    "row_blocks", "rows", "slider", "stored_codes", "stored_stream", "stores/_checksum",
+    "stores/_segments", "stores/background", "stores/base", "stores/cache", "stores/files",
+    "stream", "track",
 )  # fmt: skip
 # What Python says is what is compiled: annotations are no C types, indices count from the end too.
 PUSHED_DIRECTIVES = {

@@ -37,18 +37,11 @@ cdef class Vector:
         """Make room: move the live items to the front of this array or of one twice as large."""
         cdef int64_t live = self.end - self.start
         cdef int width = 8 if self.wide else 1
-        cdef char[::1] raw
         # Moving within the array only pays where at least half of it is free. With some items to
         # spare, a queue of constant length does so ever after.
         if 2 * (live + more) > self.capacity:
-            self.capacity = 2 * (live + more) + SPARE
-            room = np.empty(self.capacity + AHEAD // width, self.array.dtype)[AHEAD // width:]
-            raw = room.view(np.int8)
-            memcpy(&raw[0], self.data + self.start * width, live * width)
-            self.array = room
-            self.data = &raw[0]
-        else:
-            memmove(self.data, self.data + self.start * width, live * width)
+            return move_to(self, 2 * (live + more) + SPARE)
+        memmove(self.data, self.data + self.start * width, live * width)
         self.start = 0
         self.end = live
         return 0
@@ -63,19 +56,19 @@ cdef class Vector:
         if not take_items(self, items):
             raise ValueError("items: an array of one dimension is needed")
 
+    def make_room(self, int64_t more, int64_t spare):
+        """Have room for so many items more; where there is none, also for some to spare, and not for
+        as many again."""
+        cdef int64_t live = self.end - self.start
+        if self.end + more > self.capacity:
+            move_to(self, live + more + spare + SPARE)
+
     def shrink(self, int64_t times=4):
         """Give room back, where there is for so many times as many items; whether it was so."""
         cdef int64_t live = self.end - self.start
-        cdef int width = 8 if self.wide else 1
-        cdef char[::1] raw
         if self.capacity <= times * live + MANY:
             return False
-        self.capacity = live + SPARE
-        room = np.empty(self.capacity + AHEAD // width, self.array.dtype)[AHEAD // width:]
-        raw = room.view(np.int8)
-        memcpy(&raw[0], self.data + self.start * width, live * width)
-        self.array, self.data = room, &raw[0]
-        self.start, self.end = 0, live
+        move_to(self, live + SPARE)
         return True
 
     cdef int pop(self) except -1:
@@ -139,6 +132,19 @@ cdef class Vector:
     def view(self):
         """The live items, without a copy. Appending or dropping leaves the view as it is."""
         return self.array[self.start:self.end]
+
+
+cdef int move_to(Vector vector, int64_t capacity) except -1:
+    """Have the live items in an array of so many."""
+    cdef int64_t live = vector.end - vector.start
+    cdef int width = 8 if vector.wide else 1
+    cdef char[::1] raw
+    room = np.empty(capacity + AHEAD // width, vector.array.dtype)[AHEAD // width:]
+    raw = room.view(np.int8)
+    memcpy(&raw[0], vector.data + vector.start * width, live * width)
+    vector.array, vector.data, vector.capacity = room, &raw[0], capacity
+    vector.start, vector.end = 0, live
+    return 0
 
 
 cdef bint take_items(Vector vector, items) except -1:

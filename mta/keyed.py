@@ -15,6 +15,7 @@ import numpy as np
 from mta._keys import factorize, group_places
 from mta._pool import offsets_of, ranges
 from mta._vector import Vector
+from mta.cold_keys import ColdKeys
 from mta.engine import Ints, Ticks
 from mta.frames import Answer, Frame
 from mta.groups import Groups, make_groups
@@ -54,13 +55,15 @@ class KeyedWindows:
         self.spec, self.plan, self.ticks, self.frame = spec, plan, ticks, frame
         self.timed, self.within = timed, within
         self.groups: Groups = make_groups(spec.by, frame)
-        self.ledger = Ledger()
+        self.ledger = Ledger(in_blocks=paged is None)
         self.counts = Vector()  # rows of every key that were taken in, where arrival picks rows
         pooled = spec.by and within is None and (paged is None or room is not None)
         self.pool = Pool(spec, plan, ticks) if pooled else None
         self.paged, self.room = paged, room
-        if room is not None:
-            room.pool = self.pool
+        # Where the pool's rows may go to a store it numbers its keys by itself.
+        self.cold: ColdKeys | None = None
+        if room is not None and self.pool is not None:
+            room.pool, self.cold = self.pool, ColdKeys(self.pool, self.ledger, room)
         self.tracks: dict[int, KeyState] = {}
         self.waiting: set[KeyState] = set()  # those with rows without an answer
         self.awake: dict[KeyState, None] = {}  # those with kernels, fed last at the end
@@ -74,7 +77,7 @@ class KeyedWindows:
 
     def numbers(self, frame: Frame) -> Ints | None:
         """The numbers of the rows' keys; None where there is one."""
-        if not self.spec.by and len(self.counts):
+        if not self.spec.by and len(self.ledger.serials):
             return None
         codes = self.groups.codes(frame)
         self._grow()
@@ -82,10 +85,13 @@ class KeyedWindows:
 
     def _grow(self) -> None:
         keys = len(self.groups)
-        if keys > len(self.counts):
-            self.counts.extend(np.zeros(keys - len(self.counts), np.int64))
+        more = keys - len(self.ledger.serials)
+        if more > 0:
+            self.counts.extend(np.zeros(0 if self.spec.by_rank else more, np.int64))
             self.ledger.grow(keys)
-        if self.pool is not None:
+        if self.cold is not None:
+            self.cold.grow(keys)
+        elif self.pool is not None:
             self.pool.grow(keys)
 
     def edges(self, keys: Ints, forgotten: int | None) -> Ints:
@@ -93,7 +99,8 @@ class KeyedWindows:
 
         forgotten : keys without rows had none from here on
         """
-        edges = np.full(len(keys), NEVER) if self.pool is None else self.pool.edges(keys)
+        pool: Pool | ColdKeys | None = self.cold or self.pool
+        edges = np.full(len(keys), NEVER) if pool is None else pool.edges(keys)
         for place, state in self._tracked(keys):
             edges[place] = state.edge()
         if forgotten is not None:
@@ -152,7 +159,10 @@ class KeyedWindows:
                 pooled = np.ones(len(keys), np.bool_)
                 pooled[[place for place, _ in tracked]] = False
                 keys, begin, came = keys[pooled], begin[pooled], came[pooled]
-            got = self.pool.take(keys, begin, came, rows, now, final)
+            slots = keys if self.cold is None else self.cold.slots(keys)
+            got = self.pool.take(slots, begin, came, rows, now, final)
+            if got is not None and self.cold is not None:
+                got = Made(got.arrivals, self.cold.owner.view()[got.keys], *got[2:])
             if got is not None:
                 made.append(got)
         idle = self.waiting and self.waiting - {state for state, _ in parts}
@@ -247,17 +257,18 @@ class KeyedWindows:
         state = self.tracks[key] = KeyState(key, track, self.timed, self.within is not None)
         return state
 
-    def _move_out(self, pool: Pool, keys: Ints, now: int | None) -> None:
+    def _move_out(self, pool: Pool, slots: Ints, now: int | None) -> None:
         """Give tracks to keys of the pool."""
-        for key in keys.tolist():
-            moved = pool.move_out(key)
+        for slot in slots.tolist():
+            moved = pool.move_out(slot)
+            key = slot if self.cold is None else self.cold.move_out(slot)
             received = moved.fields["received"]
             state = self.new_state(key, range(received - moved.fields["kept"], received))
             state.move_in(moved)
             state.settle(now)
             if received > moved.fields["answered"]:
                 self.waiting.add(state)
-        if self.room is not None and len(keys):
+        if self.room is not None and len(slots):
             self.room.note()
 
     def _long(self, pool: Pool) -> Ints:
@@ -284,9 +295,11 @@ class KeyedWindows:
             numbers = np.arange(len(self.groups), dtype=np.int32)
             numbers[self._known :] = -1
             self.groups.renumber(numbers)
-            self.counts.take_back(len(self.counts) - self._known)
+            self.counts.take_back(max(len(self.counts) - self._known, 0))
             self.ledger.shrink(self._known)
-            if self.pool is not None:
+            if self.cold is not None:
+                self.cold.shrink(self._known)
+            elif self.pool is not None:
                 self.pool.shrink(self._known)
 
     def settle(self, now: int | None) -> None:
@@ -296,6 +309,8 @@ class KeyedWindows:
         if self.pool is not None:
             self.pool.settle()
             self._move_out(self.pool, self._long(self.pool), now)
+        if self.cold is not None:
+            self.cold.settle()
 
     # ---------------------------------------------------------------------- what it holds
 
@@ -303,6 +318,7 @@ class KeyedWindows:
     def rows(self) -> int:
         """Rows that are kept."""
         pooled = 0 if self.pool is None else self.pool.live
+        pooled += 0 if self.cold is None else self.cold.rows
         return pooled + sum(state.track.kept for state in self.tracks.values())
 
     @property
@@ -315,6 +331,7 @@ class KeyedWindows:
     def kept(self) -> list[Coded]:
         """All rows."""
         pooled: list[Coded] = [] if self.pool is None else [self.pool.rows]
+        pooled += [] if self.cold is None else [self.cold]
         return pooled + [rows for state in self.tracks.values() for rows in state.track.all_rows()]
 
     # ------------------------------------------------------------------------ in blocks
@@ -387,7 +404,10 @@ class KeyedWindows:
     def alive(self, edge: int, unordered: set[int]) -> Ints:
         """The keys that have rows from this time on, or without an answer, or are told here."""
         alive = np.zeros(len(self.groups), np.bool_)
-        if self.pool is not None:
+        if self.cold is not None:
+            alive = self.cold.newest_of_all() >= edge
+            alive[self.cold.waiting()] = True
+        elif self.pool is not None:
             alive = self.pool.of("newest") >= edge
             alive[self.pool.waiting] = True
         for key, state in self.tracks.items():
@@ -401,9 +421,12 @@ class KeyedWindows:
         numbers = np.full(len(self.groups), -1, np.int64)
         numbers[keys] = np.arange(len(keys))
         self.groups.renumber(numbers.astype(np.int32))
-        self.counts.keep(keys)
+        if not self.spec.by_rank:
+            self.counts.keep(keys)
         self.ledger.keep(keys)
-        if self.pool is not None:
+        if self.cold is not None:
+            self.cold.keep(keys, numbers)
+        elif self.pool is not None:
             self.pool.keep(keys)
         for key, state in self.tracks.items():
             if numbers[key] < 0:

@@ -40,9 +40,11 @@ class Ledger:
     """What has been written of the rows of all keys.
 
     serials : of every key; other than its number it never changes, and is never given again
-    written : of every key, the row up to which all are in blocks
+    in_blocks : rows are to be written there at all
+    written : of every key, the row up to which all are
     """
 
+    in_blocks: bool = True
     serials: Vector = field(default_factory=Vector)
     written: Vector = field(default_factory=Vector)
     blocks: list[Block] = field(default_factory=list)
@@ -53,18 +55,21 @@ class Ledger:
         """Have so many keys."""
         more = keys - len(self.serials)
         self.serials.extend(np.arange(self.next_serial, self.next_serial + more))
-        self.written.extend(np.zeros(more, np.int64))
+        self.written.extend(np.zeros(more if self.in_blocks else 0, np.int64))
         self.next_serial += more
 
     def shrink(self, keys: int) -> None:
         """Undo `grow`, before which there were so many."""
-        for vector in (self.serials, self.written):
+        for vector in self._of_keys():
             vector.take_back(len(vector) - keys)
 
     def keep(self, keys: Ints) -> None:
         """Only these keys, which ascend; they are numbered anew."""
-        self.serials.keep(keys)
-        self.written.keep(keys)
+        for vector in self._of_keys():
+            vector.keep(keys)
+
+    def _of_keys(self) -> list[Vector]:
+        return [self.serials, self.written] if self.in_blocks else [self.serials]
 
     def places(self, serials: Ints) -> tuple[Ints, Ints]:
         """Which of these serials are there still, as places among them; and the keys' numbers."""

@@ -19,14 +19,13 @@ import numpy as np
 
 from mta._bounds import next_bounds_of_keys, rows_before
 from mta._kernel import KEPT
-from mta._keys import splice
 from mta._pool import FIELDS, advanced, edges_of, gather, offsets_of, ranges, scatter
-from mta._sketch_kernel import Items
 from mta._vector import Vector
 from mta.engine import Ints, Ticks, row_edges, row_windows, ties_by_arrival
-from mta.frames import Answer, Column
+from mta.frames import Answer
 from mta.key_state import Made, Moved
-from mta.plan import Feed, Input, Plan
+from mta.plan import Plan
+from mta.pool_rows import ChunkRows, Runs, joined_chunk, runs_of
 from mta.push import EVER, NEVER, NO_ROWS
 from mta.reorder import Arrived
 from mta.rows import Chunk, KeptRows, Mask
@@ -35,21 +34,6 @@ from mta.specs import Rolling
 
 _SPARE = 1024  # places of rows that are gone are given back when there are more than this
 _FEW = 4  # or, before more room is made for rows, than one for so many that are not
-
-
-class Runs(NamedTuple):
-    """Of some keys: where their rows begin among the old ones, how many; the same of the new; and
-    where they begin when all are put together, and the end."""
-
-    begin: Ints
-    kept: Ints
-    new_begin: Ints
-    came: Ints
-    offsets: Ints
-
-    def join(self, old: Any, new: Any) -> Any:
-        """Old and new items of every key, one key after the other."""
-        return splice(old, new, *self[:4])
 
 
 class Windows(NamedTuple):
@@ -118,6 +102,7 @@ class Pool:
         self._idle_marks = np.ones(0, np.bool_)  # of every key: a call has no rows of it
         self.live = 0  # rows that are kept
         self.fed = NO_ROWS  # the keys that the last `settle` was about
+        self.tight = False  # memory is short: there is room for a quarter more, not for as much
         self.step: Step | None = None
 
     def __len__(self) -> int:
@@ -132,6 +117,7 @@ class Pool:
         """Have so many keys; the new ones have no rows."""
         if keys == len(self):
             return
+        self._make_room([*self.fields.values()], keys - len(self))
         for name, vector in self.fields.items():
             vector.extend(np.full(keys - len(vector), _fresh(name), np.int64))
 
@@ -167,9 +153,9 @@ class Pool:
             return None
         table = gather(self._columns, keys)
         before: dict[str, Ints] = dict(zip(FIELDS, table, strict=True))
-        runs = _runs(before["begin"], before["kept"], begin, came)
+        runs = runs_of(before["begin"], before["kept"], begin, came)
         waited = before["received"] - before["answered"]
-        open_runs = _runs(before["open"], waited, begin, came)
+        open_runs = runs_of(before["open"], waited, begin, came)
         timed = rows.ts is not None and self.spec.on is not None
         times = runs.join(self.times.view(), rows.ts) if timed else NO_ROWS
         # From the number of a row of a key to its place among the rows put together.
@@ -288,7 +274,7 @@ class Pool:
         marks = self.marks or []
         missing = len(self) - len(marks[0]) if marks else 0
         if missing > 0:
-            more = missing + len(self)  # as a vector grows
+            more = missing + (len(self) // _FEW if self.tight else len(self))  # as a vector grows
             marks = self.marks = [np.pad(mine, ((0, more), (0, 0))) for mine in marks]
         return marks
 
@@ -310,7 +296,7 @@ class Pool:
             self._keep_rows(NO_ROWS)
         self.live += int(fields["kept"].sum()) - gone
         if self._is_full(step.chunk.rows):
-            self._compact()
+            self._compact(step.chunk.rows)
         fields["begin"] += self.rows.end
         fields["open"] += len(self.arrivals)
         self.rows.append(step.chunk)
@@ -355,15 +341,23 @@ class Pool:
         here = vectors[0].nbytes // vectors[0].view().itemsize if vectors else self.rows.end + more
         return self.rows.end + more > here
 
-    def _compact(self) -> None:
-        """Give back the places of rows that are gone, where these are not few beside the others."""
-        self._give_back(self.live // _FEW - self.live)
+    def _compact(self, more: int = 0) -> None:
+        """Give back the places of rows that are gone, where these are not few beside the others;
+        where memory is short, all of them, before there is room for so many more."""
+        self._give_back(None if self.tight else self.live // _FEW - self.live)
+        self._make_room([*self.rows.vectors(), self.times], more)
+
+    def _make_room(self, vectors: list[Vector], more: int) -> None:
+        """Have it for so many items more, where they are not to take as much as they like."""
+        for vector in vectors if self.tight else []:
+            if len(vector):
+                vector.make_room(more, len(vector) // _FEW + _SPARE // 2)
 
     def thin_out(self) -> None:
         """Hold little more than the rows that are kept."""
         self._compact()
         for vector in [*self.rows.vectors(), *self.vectors(True)]:
-            vector.shrink(2)
+            vector.shrink(1)
 
     @property
     def row_bytes(self) -> int:
@@ -380,9 +374,13 @@ class Pool:
     @property
     def least(self) -> int:
         """Those of them that are needed."""
-        marks = sum([8 * mine.shape[1] for mine in self.marks or []])
-        of_keys, of_rows = len(self) * (8 * len(FIELDS) + marks), self.live * self.row_bytes
+        of_keys, of_rows = len(self) * self.key_bytes, self.live * self.row_bytes
         return int(of_keys + of_rows + 8 * self.unanswered)
+
+    @property
+    def key_bytes(self) -> int:
+        """Bytes of a key, beside its rows."""
+        return int(8 * (len(FIELDS) + sum([mine.shape[1] for mine in self.marks or []])))
 
     @property
     def unanswered(self) -> int:
@@ -490,6 +488,27 @@ class Pool:
         self.waiting = self.waiting[self.waiting != key]
         return made
 
+    def take_in(
+        self, told: dict[str, Ints], chunk: Chunk, times: Ints, marks: list[Ints]
+    ) -> None:  # fmt: skip
+        """Have more keys, whose rows have their answers.
+
+        told : fields of theirs, where their rows begin in the chunk among them
+        times : of the rows, where these are kept
+        """
+        before, size = len(self), len(told["kept"])
+        self._make_room([*self.fields.values()], size)
+        if self._is_full(chunk.rows):
+            self._compact(chunk.rows)
+        for name, vector in self.fields.items():
+            vector.extend(told.get(name, np.zeros(size, np.int64)))
+        self.of("begin")[before:] += self.rows.end
+        self.rows.append(chunk)
+        self.times.extend(times)
+        for mine, new in zip(self.all_marks(), marks, strict=True):
+            mine[before : before + size] = new
+        self.live += chunk.rows
+
     def keep(self, keys: Ints) -> None:
         """Only these keys, which ascend; they are numbered anew."""
         numbers = np.full(len(self), -1, np.int64)
@@ -504,71 +523,6 @@ class Pool:
         self._give_back(_SPARE)
 
 
-def _runs(begin: Ints, kept: Ints, new_begin: Ints, came: Ints) -> Runs:
-    return Runs(begin, kept, new_begin, came, offsets_of(kept + came))
-
-
 def _fresh(field: str) -> int:
     """The field of a key without rows."""
     return NEVER if field == "newest" else 0
-
-
-class ChunkRows:
-    """Rows at hand, as kernels read them; row 0 is the first."""
-
-    first = 0
-
-    def __init__(self, chunk: Chunk) -> None:
-        self.chunk = chunk
-
-    def feed(self, feed: Feed) -> Any:
-        """A column's 8-byte values or codes."""
-        return self.chunk.feeds[feed]
-
-    def items(self, feed: Feed) -> Items | None:
-        """What its codes stand for."""
-        return self.chunk.items.get(feed)
-
-    def valid(self, source: Input) -> Mask | None:
-        """Which rows count."""
-        return self.chunk.valids[source]
-
-
-def joined_chunk(rows: KeptRows, new: Chunk, runs: Runs) -> Chunk:
-    """The rows of every key that are kept, and those that are new, one key after the other."""
-    kept = rows.end
-    feeds = {
-        feed: runs.join(vector.view(), new.feeds[feed].view(np.int64))
-        for feed, vector in rows.feeds.items()
-    }
-    valids = {
-        s: _joined_mask(rows.valid(s), new.valids[s], kept, new.rows, runs) for s in new.valids
-    }
-    columns = dict(new.columns)
-    for name, column in rows.values.items():
-        old = column.like(new.columns[name])
-        columns[name] = _joined_column(old, new.columns[name], kept, new, runs)
-    total = int(runs.offsets[-1])
-    return Chunk(total, feeds, valids, columns, new.taken, new.frame, new.items)
-
-
-def _joined_mask(
-    old: Mask | None, new: Mask | None, kept: int, came: int, runs: Runs
-) -> Mask | None:
-    if old is None and new is None:
-        return None
-    all_old = np.ones(kept, np.bool_) if old is None else old
-    all_new = np.ones(came, np.bool_) if new is None else new
-    mask: Mask = runs.join(all_old.view(np.uint8), all_new.view(np.uint8)).view(np.bool_)
-    return mask
-
-
-def _joined_column(old: Column, new: Column, kept: int, chunk: Chunk, runs: Runs) -> Column:
-    """Old and new values of a column that answers are taken from."""
-    valid = _joined_mask(old.valid if kept else None, new.valid, kept, chunk.rows, runs)
-    if new.values is not None:
-        olds = np.zeros(0, new.values.dtype) if old.values is None or not kept else old.values
-        return new._replace(values=runs.join(olds, new.values), valid=valid)
-    places = runs.join(np.arange(kept), np.arange(kept, kept + chunk.rows))
-    native = chunk.frame.join_natives(old.native, new.native) if kept else new.native
-    return new._replace(valid=valid, native=chunk.frame.take_native(native, places))

@@ -393,6 +393,33 @@ class KeptRows:
         )  # fmt: skip
         return kept.take(places)
 
+    @property
+    def has_cells(self) -> bool:
+        """All that there is of a row are 8-byte items, and marks."""
+        known = self._columns
+        return all(name in known and known[name].values is not None for name in self.values)
+
+    def cells(self, places: NDArray[np.int64]) -> tuple[list[NDArray[Any]], list[Mask | None]]:
+        """The items and marks of the rows at these places, where that is all; see `chunk_of`."""
+        kept = self.chunk(places)
+        taken = [kept.columns[name] for name in self.values]
+        values = [column.values for column in taken if column.values is not None]
+        return [*kept.feeds.values(), *values], [*kept.valids.values(), *[c.valid for c in taken]]
+
+    def chunk_of(self, cells: Sequence[Any], masks: Sequence[Mask | None], rows: int) -> Chunk:
+        """Rows like these, of which so much was told by `cells`."""
+        feeds, valids, columns = len(self.feeds), len(self.valids), dict(self._columns)
+        for name, items, valid in zip(self.values, cells[feeds:], masks[valids:], strict=True):
+            like = columns[name].values
+            assert like is not None  # there are just items
+            columns[name] = columns[name]._replace(values=items.view(like.dtype), valid=valid)
+        return Chunk(
+            rows,
+            dict(zip(self.feeds, cells[:feeds], strict=True)),
+            dict(zip(self.valids, masks[:valids], strict=True)),
+            columns, tuple(self.values), self.frame, self._items,
+        )  # fmt: skip
+
     def keep(self, places: NDArray[np.int64]) -> None:
         """Only the rows at these places, which ascend; they are numbered anew."""
         for vector in self._vectors:

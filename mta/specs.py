@@ -376,14 +376,15 @@ class Rolling(Streamed):
             than this is kept of the rows, the others are on the store: of each key the newest ones
             and those with which its window begins. A partial aggregate a block, and the objects
             of a key, some 15 KB, are part of it; keys that have had no rows for longest give back
-            first. Keys with few rows have none of that, but share a pool in memory: some 100 bytes
-            a key, and its rows. Where keys need more in any case (``op.stats().least``), so much is
-            held beside that. Not in it: the distinct texts or bytes in the window, and what a store
-            of files knows of its blocks, some 150 bytes each. Quantiles, ``top_k``, ``mode``,
-            ``count_distinct`` and ``most_common`` have three quarters of it (8 KB a key at least)
-            for counts by value, most of which are on the store too; so have sketches to be merged.
-            Where late rows revise, the rows of `within` are in memory too (``op.stats().least``),
-            and no keys share a pool. Answers are the same doubles.
+            first. Keys with few rows have none of that, but share a pool: some 100 bytes a key, and
+            its rows; 50 bytes of those that have had none for long, whose rows are on the store.
+            Where keys need more in any case (``op.stats().least``), so much is held. Not in it: the
+            distinct texts or bytes in the window, and what a store of files knows of its blocks,
+            some 150 bytes each. Quantiles, ``top_k``, ``mode``, ``count_distinct`` and
+            ``most_common`` have three quarters of it (8 KB a key at least) for counts by value,
+            most of which are on the store too; so have sketches to be merged. Where late rows
+            revise, the rows of `within` are in memory too (``op.stats().least``), and no keys share
+            a pool. Answers are the same doubles.
         store : where the rows are then, a URL for ``mta.stores.open_store`` or a
             ``mta.stores.Store``; None: in files, gone with the stream. Where it has a stream of
             this name already, that goes on as it was at the last ``op.flush()``, after

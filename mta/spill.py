@@ -13,6 +13,7 @@ import numpy as np
 from mta._frames_bytes import warm_up
 from mta.arguments import plain_number
 from mta.budget import Budget
+from mta.cold_records import ColdRecords
 from mta.count_log import LEAST_MEMORY, Logs
 from mta.errors import SpecError
 from mta.paged import OBJECTS
@@ -37,6 +38,9 @@ SLOW, SLOW_COUNTS = 2, 8  # times as long as in memory a push to a key takes, ab
 COUNTED = 64  # bytes for a value that is counted in memory, and as many again as there is room for
 _BEHIND = 4  # blocks that wait to be written; more of them, where they are less than
 _SHARE_BEHIND = 8  # this share of the memory
+# Bytes of records that are needed no more before a header is written for them, and beside them as
+# many as there are in memory, which is what a header costs.
+_GONE = 1 << 20
 
 
 class SpillStats(NamedTuple):
@@ -54,6 +58,9 @@ class SpillStats(NamedTuple):
     repositories: int
     counts_written: int  # blocks of what counts values, for quantiles and the like
     counts_read: int
+    cold: int  # keys with few rows that have had none for long: these are in records on the store
+    records_written: int
+    records_read: int
 
     @property
     def requests(self) -> int:
@@ -102,6 +109,7 @@ class Spill:
         self._past_counts = np.zeros(2, np.int64)  # and of logs that are gone
         self._past = [0.0] * 5  # what repositories that are gone had counted
         self._gone: list[bytes] = []  # keys that are to go with the next header
+        self._gone_bytes = 0  # of those of them that are records
 
     def _open(self, url: str | None) -> Store:
         if url is not None:
@@ -179,7 +187,14 @@ class Spill:
         logs = count_logs(plan)
         track = OBJECTS + 2 * LEAST_BLOCK + logs * LEAST_MEMORY
         fast = rows_for_a_track(plan) * (SLOW_COUNTS if logs else SLOW)
-        return PoolRoom(self.budget, fast, track, logs * COUNTED)
+        records = ColdRecords(self.store, f"{self.name}.cold", self._leave_records)
+        return PoolRoom(self.budget, fast, track, records, logs * COUNTED)
+
+    def _leave_records(self, keys: list[bytes], size: int) -> None:
+        self._gone += keys
+        self._gone_bytes += size
+        if self._gone_bytes > _GONE + self.lasts * (self.budget.memory - self.budget.room):
+            self._note_due()
 
     def logs_of(self, serial: int, keys: int | None, window: int = 0) -> Logs:
         """Those of a key and a window; arguments as those of `maker`."""
@@ -210,7 +225,7 @@ class Spill:
         """
         gone = dict.fromkeys(self._gone)
         self.store.write({**batch, **gone, self._header_key(): header})
-        self._gone, self.due = [], False
+        self._gone, self._gone_bytes, self.due = [], 0, False
 
     def take_off(self) -> None:
         """Take blocks off the store that no window needs, where no header names them.
@@ -225,7 +240,7 @@ class Spill:
         for log in chain.from_iterable(self.logs):
             log.forget()
         self.store.delete_many(self._gone)
-        self._gone, self.due = [], False
+        self._gone, self._gone_bytes, self.due = [], 0, False
 
     def close(self) -> None:
         """Close the store, if it is not the caller's."""
@@ -247,10 +262,11 @@ class Spill:
         passed = repository.back + sum(repository.fronts) - self._opened[repository]
         return [*repository.stats()[:4], passed / repository.layout.rows]
 
-    def stats(self, memory: int, least: int) -> SpillStats:
+    def stats(self, memory: int, least: int, cold: int, records: list[ColdRecords]) -> SpillStats:
         """Counts since it was opened.
 
         memory, least : bytes that tracks hold, and that they can't give back
+        cold : keys in these records
         """
         counted = [self._past, *map(self._counted, self.live)]
         *whole, expected = (sum(column) for column in zip(*counted, strict=True))
@@ -269,5 +285,9 @@ class Spill:
             memory,
             least,
             len(self.live),
-            *counts.tolist(),
+            int(counts[0]),
+            int(counts[1]),
+            cold,
+            sum(some.written for some in records),
+            sum(some.read for some in records),
         )

@@ -15,6 +15,7 @@ from uuid import uuid4
 import numpy as np
 
 from mta.budget import Holder
+from mta.cold_keys import ColdKeys
 from mta.engine import Ints
 from mta.errors import DataError, SnapshotError
 from mta.frames import batches_of, open_frame
@@ -92,36 +93,51 @@ class OnStore(ABC):
         if not self.spill.lasts:
             self.spill.take_off()
             return
+        self.spill.write_header(*self._header())
+        for track in self._tracks():
+            track.wrote()
+
+    def _header(self) -> tuple[bytes, dict[bytes, bytes | None]]:
+        """One of all that is in memory (of which there is no further copy then), and its blocks."""
         parts: list[bytes] = []
         batch: dict[bytes, bytes | None] = {}
         for stream in self._streams:
             mine, blocks = stored_parts(stream)
             parts += mine
             batch |= blocks
-        self.spill.write_header(seal(self.kind, self._identity(), parts), batch)
-        for track in self._tracks():
-            track.wrote()
+        return seal(self.kind, self._identity(), parts), batch
 
     def _prepare(self) -> None:
         """Before a call: what the store failed at is tried again, and told; a header, if due."""
         if not self.spill.is_open:
             raise DataError("push: the stream is closed; open it again")
-        raise_failures(self._tracks())
+        self._raise_failures()
         if self.spill.due:
             self._write()
+
+    def _raise_failures(self) -> None:
+        raise_failures(self._tracks())
+        for keys in self._cold():
+            keys.raise_failure()
+
+    def _cold(self) -> list[ColdKeys]:
+        """Of all streams, the keys with few rows."""
+        keyed = [stream.keyed for stream in self._streams]
+        return [each.cold for each in keyed if each is not None and each.cold is not None]
 
     def flush(self) -> None:
         """Returns when all that was pushed is durable: whatever happens to the process, a stream
         that is opened by this name goes on from here, and ``received`` says after which row.
 
-        Cost: the newest rows of every key, and its partial aggregates, are written.
+        Cost: what is in memory is written: the newest rows of every key, its partial aggregates;
+        of a key that has had no rows for long, 40 bytes.
 
         Raises
         ------
         StoreError
             It is not durable; what was flushed before still is.
         """
-        raise_failures(self._tracks())
+        self._raise_failures()
         if self.spill.lasts:
             self._write()
             self.spill.store.flush()
@@ -141,10 +157,13 @@ class OnStore(ABC):
     def stats(self) -> SpillStats:
         """Blocks written and read, what formula 3.1 expects, what is on the store and in memory."""
         values = sum(stream.coders.nbytes for stream in self._streams)
-        holders: list[Holder] = [s.room for s in self._streams if s.room is not None]
-        sizes = [holder.sizes() for holder in [*holders, *self._tracks()]]
+        rooms = [stream.room for stream in self._streams if stream.room is not None]
+        holders: list[Holder] = [*rooms, *self._tracks()]
+        sizes = [holder.sizes() for holder in holders]
         held, least = (sum(some) for some in zip((0, 0), *sizes, strict=True))
-        return self.spill.stats(values + held, values + least)
+        cold = sum(keys.keys for keys in self._cold())
+        records = [holder.records for holder in rooms]
+        return self.spill.stats(values + held, values + least, cold, records)
 
 
 class StoredRollingStream(OnStore, RollingStream):

@@ -17,6 +17,7 @@ from mta._vector import Vector
 from mta.errors import SnapshotError
 from mta.key_state import KeyState
 from mta.keyed import KeyedWindows
+from mta.ledger import Ledger
 from mta.pool import Pool
 from mta.push import as_json, typed_column
 from mta.reorder import Reorder
@@ -105,7 +106,8 @@ def _keyed_parts(keyed: KeyedWindows, rows: bool) -> tuple[dict[str, Any], list[
     }
     parts = [*groups, vector_bytes(keyed.counts)]
     if keyed.paged is not None:
-        head["serials"] = [keyed.ledger.serials.view().tolist(), keyed.ledger.next_serial]
+        head["next_serial"] = keyed.ledger.next_serial
+        parts.append(vector_bytes(keyed.ledger.serials))
     if not rows:
         ledger = keyed.ledger
         head["blocks"] = [[b.number for b in ledger.blocks], ledger.next_block, ledger.next_serial]
@@ -116,6 +118,9 @@ def _keyed_parts(keyed: KeyedWindows, rows: bool) -> tuple[dict[str, Any], list[
         parts += [vector_bytes(vector) for vector in pool.vectors(rows)]
         parts += row_parts(pool.rows) if rows else []
         parts += [mine[: len(pool)].tobytes() for mine in marks]
+    if keyed.cold is not None:
+        head["cold"] = keyed.cold.head()
+        parts += [vector_bytes(vector) for vector in keyed.cold.vectors()]
     for state in states:
         parts += [vector_bytes(vector) for vector in _beside(state, rows)]
         parts += row_parts(state.track.rows) if rows else []
@@ -206,20 +211,15 @@ def _fill_keyed(
         raise SnapshotError("snapshot: this is the head of a checkpoint, and needs its blocks")
     keyed.groups.fill([next(left) for _ in range(head["groups"])])
     keys = len(keyed.groups)
-    keyed.counts.extend(_items(next(left), keys, np.int64))
-    ledger = keyed.ledger
-    if "serials" in head:
-        serials, ledger.next_serial = head["serials"]
-        ledger.serials.extend(np.array(serials, np.int64))
-        ledger.written.extend(np.zeros(keys, np.int64))
-    elif told is None:
-        ledger.grow(keys)
-    else:
-        _, ledger.next_block, ledger.next_serial = told
-        for vector in (ledger.serials, ledger.written):
-            vector.extend(_items(next(left), keys, np.int64))
+    counts = next(left)
+    if not keyed.spec.by_rank:
+        keyed.counts.extend(_items(counts, keys, np.int64))
+    _fill_ledger(keyed.ledger, head, keys, left)
     if keyed.pool is not None:
-        _fill_pool(stream, keyed.pool, keys, head.get("pool"), left, told is None)
+        hot = head["cold"]["keys"] if "cold" in head else keys
+        _fill_pool(stream, keyed.pool, hot, head.get("pool"), left, told is None)
+    if "cold" in head:
+        _fill_cold(keyed, keys, head["cold"], left)
     for mine in head["states"]:
         state = keyed.new_state(mine["key"])
         _fill_state(stream, state, mine, left, told is None)
@@ -229,6 +229,33 @@ def _fill_keyed(
         attach(stream, keyed, told[0])
     if keyed.pool is not None:
         keyed.pool.adopt()
+    if keyed.cold is not None and "cold" not in head:  # all keys were in the pool, or had tracks
+        keyed.cold.adopt_all(keys, keyed.tracks)
+
+
+def _fill_ledger(ledger: Ledger, head: dict[str, Any], keys: int, left: Iterator[bytes]) -> None:
+    if "next_serial" in head:
+        ledger.next_serial = head["next_serial"]
+        ledger.serials.extend(_items(next(left), keys, np.int64))
+    elif "serials" in head:  # written before many keys were told as items
+        serials, ledger.next_serial = head["serials"]
+        ledger.serials.extend(np.array(serials, np.int64))
+    elif "blocks" in head:
+        _, ledger.next_block, ledger.next_serial = head["blocks"]
+        for vector in (ledger.serials, ledger.written):
+            vector.extend(_items(next(left), keys, np.int64))
+    else:
+        ledger.grow(keys)
+
+
+def _fill_cold(
+    keyed: KeyedWindows, keys: int, head: dict[str, int], left: Iterator[bytes]
+) -> None:  # fmt: skip
+    cold = keyed.cold
+    assert cold is not None  # these are headers of streams on a store
+    for vector, size in zip(cold.vectors(), cold.sizes(head, keys), strict=True):
+        vector.extend(_items(next(left), size, np.int64))
+    cold.adopt(head, keys)
 
 
 def _fill_pool(

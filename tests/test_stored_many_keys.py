@@ -232,7 +232,8 @@ def take_out_the_pool(op, store):
     head = json.loads(parts[1])
     pool, marks = op.keyed.pool, len(head.pop("pool")["marks"])
     rows = len(pool.rows.feeds) + len(pool.rows.valids) + 3 * len(pool.rows.values)
-    gone = len(pool.vectors(True)) + rows + marks
+    gone = len(pool.vectors(True)) + rows + marks + len(op.keyed.cold.vectors())
+    del head["cold"]
     sizes = json.loads(parts[0])
     begin = sizes[0] + 1 - gone  # (without states; these come behind)
     of_states = sum(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import cold_keys_child
 import stored_keys_child
 from store_child import opened
 from stored_stream_child import SPECS, STEP, rows, stream
@@ -58,6 +59,28 @@ def check_keys(kind: str, where: str, flushed: int) -> int:
         rows = made(received, received + MORE)
         got, want = op.push(rows), memory.push(rows)
         assert {n: got_bits(got[n]) for n in want} == {n: got_bits(want[n]) for n in want}
+    return received
+
+
+@pytest.mark.parametrize("kind", ["files", "lmdb", "rocksdb"])
+def test_killed_while_keys_get_cold_and_come_back(kind, tmp_path):
+    killed_often(kind, tmp_path, 5, check_cold_keys, CHILD.with_name("cold_keys_child.py"))
+
+
+def check_cold_keys(kind: str, where: str, flushed: int) -> int:
+    made, spec = cold_keys_child.rows, cold_keys_child.SPEC
+    with opened(kind, where) as store:
+        op, memory = cold_keys_child.stream(store), spec.stream()
+        received = op.received
+        assert received >= flushed
+        memory.push(made(0, received))
+        assert op.state() == memory.state()
+        for start in range(received, received + MORE, STEP):
+            rows = made(start, start + STEP)
+            got, want = op.push(rows), memory.push(rows)
+            assert {n: got_bits(got[n]) for n in want} == {n: got_bits(want[n]) for n in want}
+        if received > 5 * STEP:
+            assert op.stats().cold > 50
     return received
 
 
