@@ -104,6 +104,9 @@ class NumpyFrame(Frame):
 
 
 def _join(arrays: list[Any]) -> Any:
+    kinds = {array.dtype.kind for array in arrays}
+    if len(kinds) > 1 and kinds & {"U", "S"}:  # NumPy would make texts of numbers and of bytes
+        arrays = [array.astype(object) for array in arrays]
     masked = any(isinstance(array, np.ma.MaskedArray) for array in arrays)
     join: Any = np.ma.concatenate if masked else np.concatenate
     return join(arrays)

@@ -176,7 +176,12 @@ class RowGroups(Groups):
             if code == len(self) + len(new):
                 new.append(i)
         if new:
-            self._append(frame, firsts[new])
+            held = len(self)
+            try:
+                self._append(frame, firsts[new])
+            except Exception:
+                self.codes_of = {key: code for key, code in self.codes_of.items() if code < held}
+                raise
         return known[dense]
 
     def rows_of(self, codes: Ints) -> Any:

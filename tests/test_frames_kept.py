@@ -286,3 +286,35 @@ def test_values_without_nulls_keep_their_type_in_a_stream(make, memory):
             assert type(pushed[name]) is type(batch[name])
             assert pushed[name].dtype == batch[name].dtype
             assert pushed[name].tolist() == batch[name].tolist()
+
+
+@pytest.mark.parametrize(
+    "windows",
+    [
+        mta.rolling("5i", on="ts", by="k"),
+        mta.rolling("5i", on="ts", by="k").watermark("1i"),
+        mta.tumbling("5i", on="ts", by="k").watermark("1i"),
+    ],
+)
+@pytest.mark.parametrize("memory", [None, "1MB"])
+def test_keys_of_another_type_that_are_refused_leave_no_trace(windows, memory):
+    """Their numbers stayed, without keys, and the next new key was out of bounds."""
+    spec = windows.agg(n=agg.count())
+    op, other = spec.stream(memory=memory), spec.stream(memory=memory)
+    first = pa.table({"ts": [1, 2], "k": ["a", "b"]})
+    op.push(first), other.push(first)
+    state = op.state()
+    with pytest.raises(DataError, match="the keys are not of the types|was string and now is"):
+        op.push(pa.table({"ts": [3, 3], "k": [7, 8]}))
+    assert op.state() == state
+    then = pa.table({"ts": [3, 9, 19], "k": ["c", "a", "d"]})
+    assert op.push(then).equals(other.push(then))
+    assert op.finish().equals(other.finish())
+
+
+def test_numpy_keeps_keys_of_several_types_apart():
+    """It would join 7 and "a" to texts, and 7 came out as "7"."""
+    op = mta.rolling("5i", on="ts", by="k").watermark("9i").agg(n=agg.count()).stream()
+    op.push({"ts": np.array([1, 1]), "k": np.array(["a", "7"])})
+    op.push({"ts": np.array([1, 1]), "k": np.array([7, 8])})
+    assert op.finish()["k"].tolist() == ["a", "7", 7, 8]
