@@ -304,7 +304,7 @@ def test_keys_of_another_type_that_are_refused_leave_no_trace(windows, memory):
     first = pa.table({"ts": [1, 2], "k": ["a", "b"]})
     op.push(first), other.push(first)
     state = op.state()
-    with pytest.raises(DataError, match="the keys are not of the types|was string and now is"):
+    with pytest.raises(DataError, match=r"the keys are not of the types|was string and now is"):
         op.push(pa.table({"ts": [3, 3], "k": [7, 8]}))
     assert op.state() == state
     then = pa.table({"ts": [3, 9, 19], "k": ["c", "a", "d"]})
