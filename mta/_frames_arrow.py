@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,18 @@ class ArrowFrame(Frame):
     def join_natives(old: Any, new: Any) -> Any:
         joined = pa.chunked_array([*_chunked(old).chunks, *_chunked(new).chunks])
         return joined if joined.num_chunks < 64 else pa.chunked_array([_one_array(joined)])
+
+    def native_like(self, column: Column, like: Column) -> Column:
+        wanted = like.native.type
+        if column.native is None or column.native.type == wanted:
+            return column
+        # Texts are texts, whatever their offsets, and in a dictionary too; so are bytes.
+        plain, its = _plain_type(wanted), _plain_type(column.native.type)
+        if any(plain in family and its in family for family in (_TEXT_TYPES, _BYTE_TYPES)):
+            with suppress(pa.ArrowNotImplementedError):
+                values = _written_out(column.native).cast(plain).cast(wanted)
+                return column._replace(native=values)
+        raise DataError(f"column {column.name!r} was {wanted} and now is {column.native.type}")
 
     @staticmethod
     def nulls_like(native: Any, count: int) -> Any:
@@ -209,6 +222,8 @@ def arrow_text_codes(column: Any) -> tuple[NDArray[np.int64], int] | None:
     return text_codes([(width, len(c), c.offset, c.buffers()) for c in chunks])
 
 
+_TEXT_TYPES = (pa.string(), pa.large_string(), pa.string_view())
+_BYTE_TYPES = (pa.binary(), pa.large_binary(), pa.binary_view())
 # What views are views of: polars gives its texts to others so.
 _VIEWED = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 # The bytes of an offset; of views, 0.

@@ -225,6 +225,16 @@ class Frame:
         """The values of two columns, one after the other."""
         raise NotImplementedError
 
+    def native_like(self, column: Column, like: Column) -> Column:
+        """A column without 8-byte values, whose native ones `join_natives` can put after these.
+
+        Raises
+        ------
+        DataError
+            Its type is too different.
+        """
+        return column
+
     @staticmethod
     def nulls_like(native: Any, count: int) -> Any:
         """So many nulls as values of such a column."""

@@ -379,7 +379,7 @@ def fitted(column: Column, like: Column | None, frame: Frame) -> Column:
         It has another type.
     """
     if like is None or (column.kind, column.unit) == (like.kind, like.unit):
-        return column
+        return column if like is None or like.native is None else frame.native_like(column, like)
     if not frame.rows:
         return like
     if column.kind == "null" and column.values is not None:

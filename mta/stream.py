@@ -472,4 +472,7 @@ def _later(now: int | None, time: int | None) -> int | None:
 
 
 def _alike(column: Column, known: Column) -> bool:
-    return column.kind == known.kind and column.unit == known.unit
+    if column.kind != known.kind or column.unit != known.unit:
+        return False
+    # (Of texts, Arrow has several types.)
+    return getattr(column.native, "type", None) == getattr(known.native, "type", None)

@@ -318,3 +318,30 @@ def test_numpy_keeps_keys_of_several_types_apart():
     op.push({"ts": np.array([1, 1]), "k": np.array(["a", "7"])})
     op.push({"ts": np.array([1, 1]), "k": np.array([7, 8])})
     assert op.finish()["k"].tolist() == ["a", "7", 7, 8]
+
+
+TEXT_TYPES = [
+    pa.string(),
+    pa.large_string(),
+    pa.string_view(),
+    pa.dictionary(pa.int32(), pa.string()),
+]
+
+
+@pytest.mark.parametrize("first", TEXT_TYPES, ids=str)
+@pytest.mark.parametrize("memory", [None, "1MB"])
+def test_arrow_has_several_types_of_texts_and_all_go_on_as_the_first(first, memory):
+    spec = mta.rolling(3).agg(f=agg.first("v"), m=agg.mode("v"), n=agg.count_distinct("v"))
+    op, got = spec.stream(memory=memory), []
+    for number, kind in enumerate([first, *TEXT_TYPES]):
+        values = pa.array(["x" if number % 2 else "y"]).cast(pa.string()).cast(kind)
+        answers = op.push(pa.table({"v": values}))
+        assert answers.schema.field("f").type == first
+        got += read(answers)
+    assert [row["f"] for row in got] == ["y", "y", "y", "x", "y"]
+    assert [row["n"] for row in got] == [1, 2, 2, 2, 2]
+    state = op.state()
+    for other in (pa.array([b"x"]), pa.array([5])):
+        with pytest.raises(DataError, match=r"column 'v' was .* and now is (binary|int64)"):
+            op.push(pa.table({"v": other}))
+    assert op.state() == state
