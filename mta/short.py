@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mta import aggregates
-from mta.arguments import plain_number
+from mta.arguments import no_whole, plain_number
 from mta.errors import DataError, SpecError
 from mta.functions import FUNCTIONS
 from mta.specs import rolling
@@ -66,6 +66,8 @@ def _make(fn: str, by_time: bool) -> Callable[..., Any]:
         elif extent is not None and not isinstance(plain_number(extent), int):
             told = f"rows are counted, and {extent!r} are none; mta.rolling_{fn}_by is over time"
             raise SpecError(f"window: {told}")
+        elif extent is not None and (why := no_whole(plain_number(extent), 1)):
+            raise SpecError(f"window: {why}")
         spec = rolling(extent, on=on, **window).agg(answer=aggregate(*names, **given))
         return _answer(spec, columns)
 

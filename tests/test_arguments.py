@@ -189,3 +189,9 @@ def test_rows_are_counted_in_whole_numbers(count):
         with pytest.raises(TypeError, match="integer"):
             call()
     assert window.result() == queue.query() == 6
+
+
+@pytest.mark.parametrize("window", [0, -1, True, 10**30])
+def test_short_forms_name_their_own_argument(window):
+    with pytest.raises(SpecError, match="window: must be a whole number from 1"):
+        mta.rolling_sum(np.array([1.0]), window)

@@ -93,7 +93,7 @@ def test_a_series_keeps_its_index_and_name_and_others_are_taken_by_place():
 def test_what_a_form_can_not_take_is_refused():
     with pytest.raises(DataError, match="weights: 1 values beside 2"):
         mta.rolling_weighted_mean(pd.Series([1.0, 2.0]), pd.Series([1.0]), 2)
-    with pytest.raises(SpecError, match="range: must be positive"):
+    with pytest.raises(SpecError, match="window: must be a whole number from 1"):
         mta.rolling_sum(X, 0)
     with pytest.raises(TypeError, match="ddof"):
         mta.rolling_sum(X, 2, ddof=1)
