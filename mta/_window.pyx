@@ -171,7 +171,8 @@ cdef class Window(Held):
         OverflowError
             An integer sum does not fit in 64 bits. A window with a function as policy, which can't
             decide without the sum, is as it was; any other has taken the row in and let the old
-            ones go, and answers again once the sum fits.
+            ones go, and answers again once the sum fits. So it is with what the functions of an
+            ``agg.monoid`` raise, until the row that they can't take has gone.
 
         Any other exception, the policy's own included, leaves the window as it was.
         """

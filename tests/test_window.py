@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -364,3 +365,19 @@ def test_bad_policies(bad):
 def test_bad_lengths(bad):
     with pytest.raises((SpecError, TypeError)):
         mta.last(bad)
+
+
+@pytest.mark.parametrize(
+    ("policy", "kept"), [(mta.last(2), 2), (lambda total, old: old.n < total.n - 1, 2)]
+)
+def test_a_window_answers_again_once_the_row_that_a_monoid_can_not_take_has_gone(policy, kept):
+    tens = agg.monoid(lambda x: {int(10 / x)}, lambda a, b: a | b, sorted, set)
+    w = mta.Window({"a": tens("x"), "n": agg.count("x")}, policy)
+    w.push(x=1), w.push(x=2)
+    with pytest.raises(ZeroDivisionError):
+        w.push(x=0)
+    assert len(w) == kept
+    for x in (3, 4):
+        with suppress(ZeroDivisionError):
+            w.push(x=x)
+    assert w.push(x=5) == ([2], 2)
