@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-
 _BESIDE = 8
 _OF_EACH = 4096  # bytes: the two least blocks in which a window begins and ends
 

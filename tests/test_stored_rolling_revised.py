@@ -210,7 +210,7 @@ def test_several_specs_are_refused():
 
 @pytest.mark.parametrize("closed", ["left", "neither"])
 def test_peers_find_those_that_were_answered(closed):
-    """With an open edge on the right, rows of one time are answered before all of them are there."""
+    """With an open edge on the right, a row may be answered before all rows of its time came."""
     windows = mta.rolling("20i", on="t", closed=closed).agg(n=agg.count())
     spec = windows.watermark("5i").late("revise", within="4i")
     memory, op = spec.stream(), spec.stream(memory="64KB", block=256)
