@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-_BESIDE = 8
+_BESIDE = 8  # one for so many bytes of the memory
 _OF_EACH = 4096  # bytes: the two least blocks in which a window begins and ends
 
 
