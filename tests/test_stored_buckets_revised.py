@@ -151,14 +151,14 @@ def test_late_rows_of_one_push_are_read_for_together(plan):
 
 
 @given(STORED, st.sets(st.integers(3, 900), max_size=60), st.integers(20, 300))
-@settings(max_examples=20)
+@settings(max_examples=12)
 def test_a_store_that_fails_costs_no_row_and_no_answer(kind, failing, step):
     op = LATE[kind[0]].stream(memory=20_000, store=failing_store(failing), plan=kind[1])
     assert answered_through_failures(op, ROWS, step, revised) == wanted(kind[0])
 
 
 @given(STORED, st.integers(40, 200), st.integers(1, 4), st.data())
-@settings(max_examples=20)
+@settings(max_examples=12)
 def test_after_a_crash_it_goes_on_from_the_last_flush(kind, step, every, draws):
     def opened(store):
         return LATE[kind[0]].stream(memory=20_000, store=store, plan=kind[1])

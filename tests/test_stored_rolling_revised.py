@@ -149,7 +149,7 @@ def opened(aggs, store):
 
 @pytest.mark.parametrize("aggs", [AGGS, COUNTS])
 @given(st.sets(st.integers(1, 300), max_size=60), st.integers(0, 9), SIZES)
-@settings(max_examples=6)
+@settings(max_examples=4)
 def test_a_store_that_fails_loses_nothing_and_counts_nothing_twice(aggs, failing, seed, sizes):
     memory = LATE.agg(**aggs).stream()
     same_through_failures(partial(opened, aggs), memory, failing, sizes, Rows(seed, 2))
@@ -157,7 +157,7 @@ def test_a_store_that_fails_loses_nothing_and_counts_nothing_twice(aggs, failing
 
 @pytest.mark.parametrize("aggs", [AGGS, COUNTS])
 @given(st.integers(0, 9), SIZES)
-@settings(max_examples=6)
+@settings(max_examples=4)
 def test_a_crash_at_any_time(aggs, seed, sizes):
     memory = LATE.agg(**aggs).stream()
     same_over_crashes(partial(opened, aggs), memory, sizes, Rows(seed, 2))
