@@ -6,7 +6,7 @@ from mta._decide cimport Chain
 from mta._fifo cimport Fifo
 from mta._fifo_ops cimport fifo_bytes
 from mta._fifo_policies cimport FifoGuide, FifoSearch
-from mta._many cimport as_array, is_array
+from mta._many cimport as_array
 from mta._monoids cimport GEOMETRIC_MEAN, MEAN, Cell
 from mta._rings cimport ring_place
 from mta._tier_bytes cimport WORD
@@ -230,17 +230,13 @@ cdef class StoredFifo(Fifo):
         OverflowError
             An integer sum does not fit in 64 bits; the array has been taken in all the same.
         """
-        if self.user is None or keep < 0 or not is_array(array) or self.user_cells(array) is not None:
-            return Fifo.slide(self, array, keep)
-        self.check_idle()
+        return Fifo.slide(self, array, keep)
 
-        def step(value):
-            # First all that reads and writes, so that an answer comes of every value that is inside.
-            if self.state.back - self.state.front > max(keep, <int64_t> 1):
-                self.evict_to(self.state.back - max(keep, <int64_t> 1))
-            return self.slide_one(value, keep)
-
-        return self.answers_of(array, step)
+    cdef object slide_one(self, value, int64_t keep):
+        # First all that reads and writes, so that an answer comes of every value that is inside.
+        if self.state.back - self.state.front > max(keep, <int64_t> 1):
+            self.evict_to(self.state.back - max(keep, <int64_t> 1))
+        return Fifo.slide_one(self, value, keep)
 
     def slide_while(self, array, *policies):
         """As with every `Fifo`; by ``mta.at_most`` a value at a time.
