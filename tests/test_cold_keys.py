@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 import mta
 from failing_store import FailingStore
-from kinds import build
 from mta import agg, cold_keys, cold_records
 from mta.cold_records import ColdRecords, RecordLayout, record_edges
 from mta.errors import DamageError, StoreError
@@ -24,9 +23,16 @@ from mta.snapshot import seal, unseal
 from mta.stores import MemoryStore
 from strategies import data
 from test_stored_many_keys import ALL, KEYED, SPEC, WINDOWS, list_bits, opened, some
-from test_stored_rolling import CANCELLING, EXACT, SERVED, call, edges, specs
+from test_stored_rolling import (
+    CANCELLING,
+    EXACT,
+    SERVED,
+    same_pushes,
+    same_state,
+    specs,
+)
 from test_stored_rolling_keys import same, same_over_crashes, same_through_failures
-from test_stream import cut, in_time
+from test_stream import in_time
 from test_stream_disorder import DELAYS, KINDS
 
 
@@ -64,23 +70,17 @@ def test_rows_in_any_order(sample, delay, most, draws):
 def same_as_in_memory(spec, sample, kind, most, draws, sort=True):
     columns = in_time(sample) if sort else sample.columns
     fast, track = draws.draw(st.sampled_from([(5, 50), (10**6, 10**6), (10**6, 10**6)]))
-    memory, store = spec.stream(), MemoryStore()
-    op = chilled(spec, most, fast, track, store=store)
-    for start, stop in edges(draws, len(columns["t"][1])):
-        rows = build(kind, cut(columns, start, stop))
-        assert call(kind, op.push, rows) == call(kind, memory.push, rows)
-        told = memory.state()
-        if op.keyed is not None and op.keyed.tracks:
-            del told["rows"]  # of a block that the window has left in part, all are there
-        assert told.items() <= op.state().items()
-        if draws.draw(st.booleans()):
-            assert call(kind, op.peek) == call(kind, memory.peek)
-        if draws.draw(st.booleans()):
-            op.flush()
-            reopened = chilled(spec, most, fast, track, store=store)
-            assert reopened.state() == op.state()
-            op = reopened
-    assert call(kind, op.finish) == call(kind, memory.finish)
+    op = chilled(spec, most, fast, track, store=MemoryStore())
+
+    def pushed(op, memory):
+        same_state(op, memory, blocks=op.keyed is not None and bool(op.keyed.tracks))
+
+    def again(op):
+        reopened = chilled(spec, most, fast, track, store=op.spill.store)
+        assert reopened.state() == op.state()
+        return reopened
+
+    same_pushes(op, spec.stream(), columns, kind, draws, pushed=pushed, flushed=again)
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 import mta
 from failing_store import FailingStore
-from kinds import build
 from mta import agg
 from mta.errors import StoreError
 from mta.sizes import parse_bytes
@@ -26,14 +25,13 @@ from test_stored_rolling import (
     CANCELLING,
     EXACT,
     SERVED,
-    call,
-    edges,
     least_memory,
     retried,
+    same_pushes,
     specs,
 )
 from test_stored_rolling_keys import AGGS, same, same_over_crashes, same_through_failures
-from test_stream import cut, in_time
+from test_stream import in_time
 from test_stream_disorder import DELAYS, KINDS
 
 ALL = {
@@ -75,19 +73,14 @@ def test_rows_in_any_order(sample, delay, block, fast, track, draws):
 
 def same_as_in_memory(spec, sample, kind, block, fast, track, draws, sort=True):
     columns = in_time(sample) if sort else sample.columns
-    memory = spec.stream()
     op = opened(spec, fast, track, store=MemoryStore(), block=block)
-    for start, stop in edges(draws, len(columns["t"][1])):
-        rows = build(kind, cut(columns, start, stop))
-        assert call(kind, op.push, rows) == call(kind, memory.push, rows)
-        if draws.draw(st.booleans()):
-            assert call(kind, op.peek) == call(kind, memory.peek)
-        if draws.draw(st.booleans()):
-            op.flush()
-            reopened = opened(spec, fast, track, store=op.spill.store, block=block)
-            assert reopened.state() == op.state()
-            op = reopened
-    assert call(kind, op.finish) == call(kind, memory.finish)
+
+    def again(op):
+        reopened = opened(spec, fast, track, store=op.spill.store, block=block)
+        assert reopened.state() == op.state()
+        return reopened
+
+    same_pushes(op, spec.stream(), columns, kind, draws, flushed=again)
 
 
 def some(rng, n, keys, at=0):

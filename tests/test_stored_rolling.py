@@ -83,16 +83,35 @@ def test_powers_and_pairs(sample, block, draws):
 
 
 def same_as_in_memory(spec, sample, kind, block, draws):
-    columns = in_time(sample)
     memory, op = spec.stream(), small(spec, MemoryStore(), block)
+    same_pushes(op, memory, in_time(sample), kind, draws)
+    same_state(op, memory)
+
+
+def same_pushes(op, memory, columns, kind, draws, *, pushed=None, flushed=None):
+    """However rows are cut, they are answered on a store as in memory.
+
+    pushed : checks the two streams after a push
+    flushed : what goes on after a flush, with the stream that was flushed; None: there are none
+    """
     for start, stop in edges(draws, len(columns["t"][1])):
         rows = build(kind, cut(columns, start, stop))
         assert call(kind, op.push, rows) == call(kind, memory.push, rows)
+        if pushed is not None:
+            pushed(op, memory)
         if draws.draw(st.booleans()):
             assert call(kind, op.peek) == call(kind, memory.peek)
+        if flushed is not None and draws.draw(st.booleans()):
+            op.flush()
+            op = flushed(op)
     assert call(kind, op.finish) == call(kind, memory.finish)
+
+
+def same_state(op, memory, blocks=True):
+    """blocks : some rows may be in blocks."""
     told = memory.state()
-    del told["rows"]  # of a block that the window has left in part, all are there
+    if blocks:
+        del told["rows"]  # of a block that the window has left in part, all are there
     assert told.items() <= op.state().items()
 
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import mta
 import test_stored_counts
-from kinds import build
 from mta import agg
 from mta.errors import SpecError
 from mta.stores import MemoryStore
@@ -22,13 +21,12 @@ from test_stored_rolling import (
     CANCELLING,
     EXACT,
     SERVED,
-    call,
-    edges,
+    same_pushes,
+    same_state,
     small,
     specs,
 )
 from test_stored_rolling_keys import same, same_over_crashes, same_through_failures
-from test_stream import cut
 from test_stream_disorder import DELAYS, KINDS
 
 COUNTED = test_stored_counts.COUNTED
@@ -51,19 +49,9 @@ def revising(draws, served):
 
 
 def same_as_in_memory(spec, sample, kind, block, draws):
-    columns = sample.columns
     memory, op = spec.stream(), small(spec, MemoryStore(), block)
-    for start, stop in edges(draws, len(columns["t"][1])):
-        rows = build(kind, cut(columns, start, stop))
-        assert call(kind, op.push, rows) == call(kind, memory.push, rows)
-        if draws.draw(st.booleans()):
-            assert call(kind, op.peek) == call(kind, memory.peek)
-        if draws.draw(st.booleans()):
-            op.flush()
-    assert call(kind, op.finish) == call(kind, memory.finish)
-    told = memory.state()
-    del told["rows"]  # of a block that the window has left in part, all are there
-    assert told.items() <= op.state().items()
+    same_pushes(op, memory, sample.columns, kind, draws, flushed=lambda op: op)
+    same_state(op, memory)
 
 
 @given(data(max_size=40), st.sampled_from(KINDS), BLOCKS, st.data())
