@@ -85,6 +85,7 @@ class Gathered:
         self.back, self.memory = back, memory
         self.low, self.high = EVER, NEVER  # the panes that will be asked for
         self._pieces: list[Arrays] = []
+        self._held = 0  # bytes of these
 
     def reach(self, panes: Ints, far: int) -> None:
         """Rows of these panes may come, in windows that reach so far from there."""
@@ -98,13 +99,16 @@ class Gathered:
             return
         mine = np.flatnonzero(np.isin(codes, self.codes))
         if len(mine):
-            self._pieces.append(self.records.set_codes(taken(columns, mine), codes[mine]))
-        while sum(_bytes_of(piece) for piece in self._pieces) > self.memory:
+            piece = self.records.set_codes(taken(columns, mine), codes[mine])
+            self._pieces.append(piece)
+            self._held += _bytes_of(piece)
+        while self._held > self.memory:
             self.codes = self.codes[: len(self.codes) // 2]
             pieces, self._pieces = self._pieces, []
             for piece in pieces:
                 mine = np.flatnonzero(np.isin(self.records.codes(piece), self.codes))
                 self._pieces += [taken(piece, mine)] if len(mine) else []
+            self._held = sum(map(_bytes_of, self._pieces))
 
     def finish(self) -> None:
         """All have come."""
